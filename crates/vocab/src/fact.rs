@@ -1,0 +1,237 @@
+//! What a probe saw in one window: a closed set of facts, never a judgement.
+
+use crate::units::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// How much the collector could see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// eBPF accounting: every switch and wake-up of every thread.
+    Full,
+    /// Unprivileged: `schedstat` at the edges, `/proc/PID/task/*/syscall` read at intervals.
+    Fallback,
+}
+
+/// What a thread is for, within the system under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThreadRole {
+    /// Serves one closed-loop client; its life is operations.
+    Client,
+    /// Any other thread: control, background work, idle workers.
+    Other,
+}
+
+/// Where the seconds of the threads of one role and name went. Summed over those threads.
+///
+/// `running + runnable_woken + runnable_preempted + blocked` = `existed`, up to the
+/// collector's own error.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadTime {
+    /// Their role.
+    pub role: Option<ThreadRole>,
+    /// Their name (`comm`).
+    pub name: String,
+    /// How many there were.
+    pub threads: u32,
+    /// Thread-time in the window: each thread's life within it.
+    pub existed: Nanos,
+    /// On a core.
+    pub running: Nanos,
+    /// Woken, not yet on a core.
+    pub runnable_woken: Nanos,
+    /// Taken off a core while willing to run.
+    pub runnable_preempted: Nanos,
+    /// Waiting for something; [`Wait`] says for what.
+    pub blocked: Nanos,
+    /// Running, as the kernel's `schedstat` counts it: the independent check.
+    pub schedstat_running: Option<Nanos>,
+    /// Runnable, as `schedstat` counts it.
+    pub schedstat_runnable: Option<Nanos>,
+    /// Switches off a core.
+    pub switches: u64,
+}
+
+/// Why a thread blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitReason {
+    /// A user-space lock: futex wait as mutexes and raw locks do it.
+    UserLock,
+    /// A condition variable or a timed futex wait.
+    Condition,
+    /// A lock inside the kernel.
+    KernelLock,
+    /// A block device.
+    Device,
+    /// A pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// poll, select, epoll: readiness of some file descriptor.
+    Poll,
+    /// A timer: sleep.
+    Timer,
+    /// A page fault.
+    PageFault,
+    /// Reading or writing a regular file, other than the device wait.
+    File,
+    /// Another process: wait4, waitid.
+    Process,
+    /// None of these; the system call is named in the key.
+    Other,
+}
+
+/// What a wait was for: the identity of a cause within one start of one arm.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct WaitKey {
+    /// The kind of wait.
+    pub reason: WaitReason,
+    /// Address of the futex or kernel lock; 0 where the reason has none.
+    pub object: u64,
+    /// A name for the object, where one is proven: `mariadbd:LOCK_active_mi`, `mmap_lock`.
+    pub object_name: Option<String>,
+    /// System call number at the wait, -1 outside a call.
+    pub syscall: i32,
+}
+
+/// What the holder of a user lock was doing when a thread began to wait for it. Counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holders {
+    /// On a core.
+    pub running: u64,
+    /// Willing to run, not on a core.
+    pub runnable: u64,
+    /// Itself blocked.
+    pub blocked: u64,
+    /// Lock word held no owner that is a live thread of the system.
+    pub unknown: u64,
+}
+
+/// All waits of one key by threads of one role and name in the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Who waited.
+    pub role: ThreadRole,
+    /// Their name (`comm`).
+    pub name: String,
+    /// For what.
+    pub key: WaitKey,
+    /// Blocked thread-time.
+    pub blocked: Nanos,
+    /// Number of waits that ended in the window; 0 where the tier cannot count.
+    pub count: u64,
+    /// Longest single wait.
+    pub longest: Nanos,
+    /// Idle core-time charged to these waits: a core was idle, and the thread it next ran had
+    /// been blocked on this.
+    pub idle_charged: Nanos,
+    /// What the holders were doing, for user locks.
+    pub holders: Holders,
+}
+
+/// Where the core-time went: `system + foreign + kneepoint + idle` = cores × window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreTime {
+    /// Cores watched.
+    pub cores: u32,
+    /// Window × cores, by the collector's own edges.
+    pub total: Nanos,
+    /// Threads of the system under test.
+    pub system: Nanos,
+    /// A load generator in a process of its own; 0 where the clients live in the system.
+    pub generator: Nanos,
+    /// Other processes and kernel threads.
+    pub foreign: Nanos,
+    /// Kneepoint itself.
+    pub kneepoint: Nanos,
+    /// No thread at all.
+    pub idle: Nanos,
+    /// Part of `idle`: the thread that ended the stretch had already been woken.
+    pub idle_scheduler: Nanos,
+    /// Part of `idle`: neither charged to a [`Wait`] nor to the scheduler.
+    pub idle_uncharged: Nanos,
+    /// irq + softirq by `/proc/stat`; lies inside the other lines unless the kernel accounts it
+    /// apart.
+    pub irq: Nanos,
+    /// Steal by `/proc/stat`.
+    pub steal: Nanos,
+}
+
+/// Index of a stack in the run's stack table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StackId(pub u32);
+
+/// What a stack was taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StackKind {
+    /// A thread on a core; the weight is running time.
+    OnCpu,
+    /// A thread at the start of a wait; the weight is blocked time.
+    OffCpu,
+    /// The thread that ended a wait, where it did so; the weight is the blocked time it ended.
+    Waker,
+}
+
+/// One distinct stack and the time it stands for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StackWeight {
+    /// What for.
+    pub kind: StackKind,
+    /// Which stack.
+    pub stack: StackId,
+    /// For [`StackKind::OffCpu`] and [`StackKind::Waker`]: the wait.
+    pub wait: Option<WaitKey>,
+    /// Estimated thread-time.
+    pub weight: Nanos,
+    /// Stacks taken.
+    pub count: u64,
+}
+
+/// Something the collector did not see, counted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loss {
+    /// What was lost, e.g. `stack records`, `wait map full`.
+    pub what: String,
+    /// How often.
+    pub count: u64,
+    /// Out of how many, where known.
+    pub of: Option<u64>,
+}
+
+/// What collecting cost in this window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectorCost {
+    /// Run time of the eBPF programs as the kernel counts it, over all cores.
+    pub programs: Nanos,
+    /// Their runs.
+    pub program_runs: u64,
+    /// CPU time of Kneepoint's own threads.
+    pub reader: Nanos,
+}
+
+/// One thing that a probe saw in a window. A new kind needs a decision record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "kebab-case")]
+pub enum Fact {
+    /// Which tier spoke.
+    Tier {
+        /// The tier.
+        tier: Tier,
+    },
+    /// Thread accounting.
+    ThreadTime(ThreadTime),
+    /// Blocked time by reason.
+    Wait(Wait),
+    /// Core accounting.
+    CoreTime(CoreTime),
+    /// A weighted stack.
+    Stack(StackWeight),
+    /// What was missed.
+    Loss(Loss),
+    /// What it cost.
+    Cost(CollectorCost),
+}

@@ -1,0 +1,482 @@
+//! What the analysis concluded: the only thing that a report reads.
+
+use crate::fact::Tier;
+use crate::plan::{ArmId, ArmRole, Level};
+use crate::record::{Host, Proof};
+use crate::trial::Latency;
+use crate::units::{Cores, PerSecond, Ratio, Seconds, Unit};
+use serde::{Deserialize, Serialize};
+
+/// A number with its 95 % interval, all in the same unit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate<U> {
+    /// The best single value.
+    pub value: U,
+    /// Lower end of the interval.
+    pub low: U,
+    /// Upper end of the interval.
+    pub high: U,
+}
+
+impl<U: Unit> Estimate<U> {
+    /// From three bare numbers in the unit `U`.
+    pub fn of(value: f64, low: f64, high: f64) -> Self {
+        Self { value: U::of(value), low: U::of(low), high: U::of(high) }
+    }
+
+    /// Half of the interval's width, in the unit.
+    pub fn half_width(&self) -> f64 {
+        (self.high.get() - self.low.get()) / 2.0
+    }
+}
+
+/// Everything that a report can say about a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// Version of this structure, for `--json` readers.
+    pub schema: u32,
+    /// The recipe's name.
+    pub recipe: String,
+    /// The recipe's one line.
+    pub summary: String,
+    /// What one operation is, in the plural.
+    pub operation: String,
+    /// The story in one sentence.
+    pub headline: String,
+    /// Whether the verdicts can be relied on; `caveats` says why not. Exit code 4 if false.
+    pub trustworthy: bool,
+    /// The machine.
+    pub host: Host,
+    /// How it was measured.
+    pub protocol: Protocol,
+    /// The A/A control.
+    pub noise: Noise,
+    /// Throughput against level.
+    pub curve: Curve,
+    /// Where cores and threads went, one a level.
+    pub ledgers: Vec<LevelLedger>,
+    /// The level at which causes are ranked and treatments tried.
+    pub focus: Level,
+    /// Causes at the focus level, greatest first.
+    pub causes: Vec<Cause>,
+    /// On-CPU flame graph at the focus level.
+    pub on_cpu: Option<FlameNode>,
+    /// Treatments, in the recipe's order.
+    pub effects: Vec<Effect>,
+    /// What collected, what it missed and what it cost.
+    pub collector: Collector,
+    /// Everything that limits what was said.
+    pub caveats: Vec<Caveat>,
+}
+
+/// How the run was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Protocol {
+    /// Wall time of the run.
+    pub elapsed: Seconds,
+    /// Slices that count.
+    pub slices: u32,
+    /// Slices repeated because of pollution.
+    pub repeated: u32,
+    /// Slices kept although polluted.
+    pub kept_polluted: u32,
+    /// Slices that failed.
+    pub failed: u32,
+    /// Window of a slice.
+    pub slice: Seconds,
+    /// Sweep blocks done.
+    pub sweep_blocks: u32,
+    /// Effect blocks done.
+    pub effect_blocks: u32,
+    /// Starts of each arm.
+    pub starts: u32,
+    /// The seed.
+    pub seed: u64,
+    /// Why it stopped.
+    pub stopped_by: String,
+    /// Whether warm-up had ended by the change-point test.
+    pub steady: bool,
+    /// Mean foreign CPU over slices that count, share of capacity.
+    pub foreign: Ratio,
+    /// Mean steal over slices that count, share of capacity.
+    pub steal: Ratio,
+}
+
+/// The A/A control: the baseline against another start of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Ratio of the two; its interval should hold 1.
+    pub ratio: Estimate<Ratio>,
+    /// The noise floor: the largest deviation from 1 inside that interval. Verdicts on
+    /// effects smaller than it are refused.
+    pub floor: Ratio,
+    /// Pairs.
+    pub pairs: u32,
+}
+
+/// The scaling curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// One point a level, ascending.
+    pub points: Vec<CurvePoint>,
+    /// Level of the greatest throughput.
+    pub peak: Level,
+    /// The knee.
+    pub knee: Knee,
+    /// Throughput at the last level over that at the peak.
+    pub last_over_peak: Estimate<Ratio>,
+    /// Whether it falls, and how far.
+    pub shape: Shape,
+    /// Fitted laws.
+    pub fits: Vec<Fit>,
+    /// Half-width of the machine's drift on the absolute scale, as a ratio.
+    pub drift: Ratio,
+}
+
+/// One level of the curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// The level.
+    pub level: Level,
+    /// Throughput X.
+    pub throughput: Estimate<PerSecond>,
+    /// Operational bound min(N / R(1), C / D_ref).
+    pub ideal: PerSecond,
+    /// Response times, median over slices.
+    pub latency: Option<Latency>,
+    /// Switches off a core each second, where the collector counts them.
+    pub switches: Option<PerSecond>,
+    /// Slices that count.
+    pub slices: u32,
+}
+
+/// Where adding clients stops paying.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// The smallest level whose X is at least 95 % of the peak's.
+    pub level: Level,
+    /// Smallest and largest level among those holding 95 % of the resamples.
+    pub low: Level,
+    /// See `low`.
+    pub high: Level,
+    /// Still rising significantly at the last level: the knee lies beyond it.
+    pub beyond_last: bool,
+}
+
+/// The curve after its peak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// Still rising at the last level.
+    Rising,
+    /// Level after the peak, as far as the intervals tell.
+    Flat,
+    /// Falls after the peak, significantly.
+    Retrograde,
+    /// Falls below 0.7 of the peak.
+    Collapse,
+}
+
+/// A law fitted to the curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    /// `USL` or `Amdahl`.
+    pub law: String,
+    /// Parameters with standard errors.
+    pub parameters: Vec<FitParameter>,
+    /// Fitted throughput at each level of the curve.
+    pub fitted: Vec<PerSecond>,
+    /// Root mean square of the relative residuals.
+    pub residual: Ratio,
+    /// Why the parameters should not be used, where that is so.
+    pub not_identifiable: Option<String>,
+}
+
+/// One parameter of a fitted law.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FitParameter {
+    /// Its name in words: `contention`, `coherency`, `throughput of one client`.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its standard error, where it could be had.
+    pub error: Option<f64>,
+}
+
+/// The two ledgers of one level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LevelLedger {
+    /// The level.
+    pub level: Level,
+    /// Where the cores went; the lines add up to C.
+    pub core: CoreLedger,
+    /// What an operation waits for; the lines add up to N / X.
+    pub thread: ThreadLedger,
+}
+
+/// What a ledger line stands for; one accent colour each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LineKind {
+    /// X · D_ref.
+    Useful,
+    /// Extra user CPU per operation by function.
+    Inflated,
+    /// Extra kernel CPU per operation.
+    Kernel,
+    /// The load generator.
+    Generator,
+    /// irq, steal.
+    Interrupt,
+    /// Other processes, Kneepoint included.
+    Foreign,
+    /// Idle for a user lock.
+    IdleLock,
+    /// Idle for a kernel lock.
+    IdleKernelLock,
+    /// Idle for a device or file.
+    IdleDevice,
+    /// Idle for a pipe, socket, poll or another process.
+    IdlePeer,
+    /// Idle for a timer, a fault or anything else.
+    IdleOther,
+    /// Idle while a thread was runnable.
+    IdleScheduler,
+    /// Idle for want of clients: cores not asked for.
+    IdleNoWork,
+    /// On a core (thread ledger).
+    Running,
+    /// Waiting for a core (thread ledger).
+    Runnable,
+    /// What the ledger could not place.
+    Unattributed,
+}
+
+/// One line of the core ledger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoreLine {
+    /// Its kind.
+    pub kind: LineKind,
+    /// Its words, e.g. `idle for sqlite3BtreeEnter`.
+    pub label: String,
+    /// Cores.
+    pub cores: Estimate<Cores>,
+    /// The cause it belongs to, by [`Cause::id`].
+    pub cause: Option<String>,
+}
+
+/// Where C cores went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CoreLedger {
+    /// Lines; they add up to `total` with the unattributed line.
+    pub lines: Vec<CoreLine>,
+    /// C.
+    pub total: Cores,
+    /// |unattributed| / C.
+    pub closes_to: Ratio,
+    /// CPU seconds of the system for one operation, D.
+    pub demand: Estimate<Seconds>,
+    /// The least D over the levels, D_ref.
+    pub demand_reference: Seconds,
+}
+
+/// One line of the thread ledger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadLine {
+    /// Its kind.
+    pub kind: LineKind,
+    /// Its words.
+    pub label: String,
+    /// Thread-seconds for one operation.
+    pub per_operation: Estimate<Seconds>,
+    /// The cause it belongs to.
+    pub cause: Option<String>,
+}
+
+/// What an operation spends its life on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadLedger {
+    /// Lines; they add up to `per_operation` with the unattributed line.
+    pub lines: Vec<ThreadLine>,
+    /// Client threads × window / operations = N / X.
+    pub per_operation: Seconds,
+    /// |unattributed| / (threads × window).
+    pub closes_to: Ratio,
+    /// Threads that wait for work and are part of no operation.
+    pub idle_threads: u32,
+}
+
+/// What kind of thing a cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CauseKind {
+    /// A user-space lock.
+    Lock,
+    /// A lock in the kernel.
+    KernelLock,
+    /// Kernel work: system calls, context switches, faults.
+    Kernel,
+    /// Extra CPU in user functions: spinning, cache misses, retries.
+    Function,
+    /// A device or file.
+    Device,
+    /// A pipe, socket or another process.
+    Peer,
+    /// The scheduler: runnable threads beside idle cores.
+    Scheduler,
+    /// The load generator.
+    Generator,
+    /// Timers, faults, anything else.
+    Other,
+}
+
+/// A line of the core ledger, charged with lost throughput.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Stable within the report, e.g. `lock-1`.
+    pub id: String,
+    /// Its kind.
+    pub kind: CauseKind,
+    /// Its name, e.g. `mutex in sqlite3BtreeEnter`.
+    pub name: String,
+    /// Path that names it, innermost first, e.g. `sqlite3BtreeEnter`, `sqlite3VdbeEnter`.
+    pub path: Vec<String>,
+    /// Its part of the lost cores.
+    pub share: Estimate<Ratio>,
+    /// Cores lost to it.
+    pub lost: Estimate<Cores>,
+    /// For waits: number each second.
+    pub waits: Option<Estimate<PerSecond>>,
+    /// For waits: mean length.
+    pub wait_mean: Option<Seconds>,
+    /// For waits: longest seen.
+    pub wait_longest: Option<Seconds>,
+    /// For waits: blocked seconds for one operation.
+    pub wait_per_operation: Option<Estimate<Seconds>>,
+    /// For locks: what holders were doing when a wait began; shares that add up to 1.
+    pub holders: Vec<(String, Ratio)>,
+    /// Stacks at the start of the waits, or on a core, weighted by time.
+    pub stacks: Option<FlameNode>,
+    /// Stacks of those who ended the waits.
+    pub waker_stacks: Option<FlameNode>,
+    /// Share of the weight of `stacks` whose stack reached the outermost frame.
+    pub stacks_complete: Option<Ratio>,
+    /// A treatment that was better, and is over the baseline.
+    pub cured_by: Option<ArmId>,
+    /// What makes it a cause, in one line.
+    pub evidence: String,
+    /// Another cause that this one follows from, by id.
+    pub follows_from: Option<String>,
+}
+
+/// A node of a flame graph: outermost frame at the root.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlameNode {
+    /// Function, or `all`.
+    pub name: String,
+    /// Seconds in it and below, over all slices of the level.
+    pub weight: Seconds,
+    /// Children, heaviest first.
+    pub children: Vec<FlameNode>,
+}
+
+/// Verdict on a treatment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Better than the other arm, beyond the noise floor.
+    Better,
+    /// Worse than the other arm, beyond the noise floor.
+    Worse,
+    /// No effect of at least `smallest`.
+    NoEffect {
+        /// The smallest effect that the interval excludes.
+        smallest: Ratio,
+    },
+    /// The interval allows both.
+    Undecided {
+        /// Seconds of further measuring that would decide, estimated.
+        needs: Seconds,
+    },
+    /// Not proven active: no ratio is shown.
+    Invalid,
+}
+
+/// A treatment against the arm it adds to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The arm.
+    pub arm: ArmId,
+    /// Its role.
+    pub role: ArmRole,
+    /// Its words.
+    pub label: String,
+    /// The arm it is compared with.
+    pub over: ArmId,
+    /// What it changes.
+    pub changes: Vec<String>,
+    /// Paired ratio of throughputs; absent where the arm was not proven active.
+    pub ratio: Option<Estimate<Ratio>>,
+    /// Its own throughput.
+    pub throughput: Option<Estimate<PerSecond>>,
+    /// Pairs.
+    pub pairs: u32,
+    /// Starts of the arm.
+    pub starts: u32,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// p-value after Holm's correction over the treatments.
+    pub p_holm: Option<f64>,
+    /// Proofs that it was active.
+    pub proofs: Vec<Proof>,
+    /// Log ratios of single pairs, for the picture.
+    pub pair_ratios: Vec<Ratio>,
+}
+
+/// What collected.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Collector {
+    /// The tier that spoke; absent where there are no facts.
+    pub tier: Option<Tier>,
+    /// What that tier cannot see.
+    pub cannot_see: Vec<String>,
+    /// Run time of the eBPF programs over the machine's capacity, at the focus level.
+    pub programs: Option<Estimate<Ratio>>,
+    /// Kneepoint's own CPU over the machine's capacity, at the focus level.
+    pub reader: Option<Ratio>,
+    /// Throughput with the collector over throughput without.
+    pub on_off: Option<Estimate<Ratio>>,
+    /// Running by the collector over running by `schedstat`, over all slices.
+    pub running_check: Option<Ratio>,
+    /// The greatest |running check − 1| of a level, and which level.
+    pub running_worst: Option<(Level, Ratio)>,
+    /// Runnable by the collector over runnable by `schedstat`.
+    pub runnable_check: Option<Ratio>,
+    /// Stacks taken.
+    pub stacks: u64,
+    /// Share of them that reached the outermost frame.
+    pub stacks_complete: Option<Ratio>,
+    /// What was lost, summed over the run.
+    pub losses: Vec<(String, u64)>,
+}
+
+/// Something that limits what was said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Caveat {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is, in one sentence, with what to do about it.
+    pub text: String,
+}
+
+/// How much a caveat matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Good to know.
+    Note,
+    /// Limits a number.
+    Warning,
+    /// Makes the result not trustworthy.
+    Serious,
+}

@@ -1,0 +1,28 @@
+//! The words of Kneepoint: what is measured, what is found, and in which units.
+//!
+//! Types only, with serde: no I/O, no clock, no randomness. Everything left of the
+//! [`RunRecord`] measures; everything right of it is a pure function of it.
+//!
+//! * [`units`]: newtypes, so that seconds are never added to cores.
+//! * [`plan`]: what a run is going to do: levels, arms, slices.
+//! * [`fact`]: what a probe saw in one window.
+//! * [`trial`]: one slice of one arm at one level, and its facts.
+//! * [`record`]: a whole run, as it lies in the run directory.
+//! * [`findings`]: what the analysis concluded, each number with an interval.
+
+pub mod fact;
+pub mod findings;
+pub mod plan;
+pub mod record;
+pub mod trial;
+pub mod units;
+
+pub use fact::{
+    CollectorCost, CoreTime, Fact, Holders, Loss, StackId, StackKind, StackWeight, ThreadRole,
+    ThreadTime, Tier, Wait, WaitKey, WaitReason,
+};
+pub use findings::{Estimate, Findings};
+pub use plan::{ArmId, ArmPlan, ArmRole, Level, Plan};
+pub use record::{ArmStart, Frame, Host, Proof, RunEnd, RunRecord, SCHEMA, StackRecord};
+pub use trial::{Disposition, Latency, Phase, Pollution, TrialId, TrialRecord, Window};
+pub use units::{Cores, Nanos, PerSecond, Ratio, Seconds, Unit};

@@ -1,0 +1,114 @@
+//! What a run is going to do, decided before the first trial and stored as `plan.toml`.
+
+use crate::units::{Nanos, Ratio};
+use serde::{Deserialize, Serialize};
+
+/// One point of the sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Level {
+    /// Closed-loop clients in flight.
+    pub clients: u32,
+    /// Cores that the system under test may use.
+    pub cores: u32,
+}
+
+/// Name of an arm, unique within a run, e.g. `baseline` or `private-cache`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ArmId(pub String);
+
+impl ArmId {
+    /// The arm that the sweep measures and treatments are compared with.
+    pub const BASELINE: &'static str = "baseline";
+    /// A second start of the baseline: the A/A control.
+    pub const CONTROL: &'static str = "control";
+    /// The baseline with the collector detached: shows the probe effect.
+    pub const UNPROBED: &'static str = "unprobed";
+
+    /// An arm of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+}
+
+impl std::fmt::Display for ArmId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What an arm is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArmRole {
+    /// The system as the recipe gives it.
+    Baseline,
+    /// A/A control: the baseline again, another start.
+    Control,
+    /// The baseline with the collector detached.
+    Unprobed,
+    /// One factor changed.
+    Treatment,
+}
+
+/// One version of the system under test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArmPlan {
+    /// Its name.
+    pub id: ArmId,
+    /// What it is for.
+    pub role: ArmRole,
+    /// One line for people, e.g. `private page caches`.
+    pub label: String,
+    /// The arm that it is compared with: the baseline, or another treatment that it adds to.
+    pub over: ArmId,
+    /// What it changes against `over`, as `setting = value` lines.
+    pub changes: Vec<String>,
+}
+
+/// The whole design of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The recipe's name, e.g. `sqlite-shared-cache`.
+    pub recipe: String,
+    /// The recipe's one line for people.
+    pub summary: String,
+    /// What one operation is, in the plural, e.g. `transactions`.
+    pub operation: String,
+    /// Seed of every random choice in the run and in its analysis.
+    pub seed: u64,
+    /// Levels in ascending order.
+    pub levels: Vec<Level>,
+    /// The level at which treatments are tried.
+    pub focus: Level,
+    /// Baseline first, then controls and treatments.
+    pub arms: Vec<ArmPlan>,
+    /// Length of the measured window of a slice.
+    pub slice: Nanos,
+    /// Discarded lead-in of each slice: threads start, caches refill.
+    pub ramp: Nanos,
+    /// Sweep blocks; each holds every level once, in random order.
+    pub sweep_blocks: u32,
+    /// Least and most effect blocks; each holds every arm once, in random order.
+    pub effect_blocks: (u32, u32),
+    /// Effect blocks after which a start is replaced by a new one.
+    pub blocks_per_start: u32,
+    /// Half-width of the 95 % interval of an effect at which it may stop.
+    pub precision: Ratio,
+    /// Smallest effect that matters: below it the verdict is 'no effect'.
+    pub smallest_effect: Ratio,
+    /// Wall-clock budget of the whole run.
+    pub budget: Nanos,
+    /// Foreign CPU above this share of capacity pollutes a slice.
+    pub foreign_limit: Ratio,
+    /// Steal above this share of capacity pollutes a slice.
+    pub steal_limit: Ratio,
+}
+
+impl Plan {
+    /// The arm of this name.
+    #[must_use]
+    pub fn arm(&self, id: &ArmId) -> Option<&ArmPlan> {
+        self.arms.iter().find(|arm| &arm.id == id)
+    }
+}

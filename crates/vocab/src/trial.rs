@@ -1,0 +1,127 @@
+//! One slice: one arm at one level for one window, with all that was seen in it.
+
+use crate::fact::Fact;
+use crate::plan::{ArmId, Level};
+use crate::units::{Nanos, PerSecond, Ratio};
+use serde::{Deserialize, Serialize};
+
+/// Which part of the design a trial belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Before the sweep: is the system steady yet?
+    WarmUp,
+    /// The baseline over all levels.
+    Sweep,
+    /// All arms at the focus level.
+    Effects,
+}
+
+/// Which trial.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TrialId {
+    /// Part of the design.
+    pub phase: Phase,
+    /// Block within the phase, from 0.
+    pub block: u32,
+    /// Position within the block, from 0; a repeated slice keeps its position.
+    pub position: u32,
+    /// Repetition because of pollution, from 0.
+    pub attempt: u32,
+    /// Arm.
+    pub arm: ArmId,
+    /// Start of that arm: processes started so far for it, from 0.
+    pub start: u32,
+    /// Level.
+    pub level: Level,
+}
+
+/// The measured part of a trial, on the run's own clock (zero at the run's begin).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// When it opened.
+    pub begin: Nanos,
+    /// How long it was.
+    pub length: Nanos,
+}
+
+/// Response time of the operations of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Mean.
+    pub mean: Nanos,
+    /// Median.
+    pub p50: Nanos,
+    /// 95th percentile.
+    pub p95: Nanos,
+    /// 99th percentile.
+    pub p99: Nanos,
+    /// Longest.
+    pub longest: Nanos,
+}
+
+/// What else used the machine in the window, as shares of its capacity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pollution {
+    /// CPU of processes that are neither the system under test nor Kneepoint.
+    pub foreign: Ratio,
+    /// Steal by the hypervisor.
+    pub steal: Ratio,
+}
+
+/// Whether a trial counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+pub enum Disposition {
+    /// It counts.
+    Kept,
+    /// Foreign CPU or steal was over the limit; it was repeated.
+    Polluted,
+    /// Polluted, and no repetition was left: it counts, and the report says so.
+    KeptPolluted,
+    /// The system failed; there is no number.
+    Failed {
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// One line of `trials.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Which trial.
+    pub id: TrialId,
+    /// Its window.
+    pub window: Window,
+    /// Operations that ended in `counted_over`.
+    pub operations: u64,
+    /// The wall time over which they were counted, by the generator's own clock.
+    pub counted_over: Nanos,
+    /// Operations of each client, in client order.
+    pub per_client: Vec<u64>,
+    /// Response times.
+    pub latency: Option<Latency>,
+    /// What else ran.
+    pub pollution: Pollution,
+    /// Whether it counts.
+    pub disposition: Disposition,
+    /// What the probe saw; empty where the collector was detached.
+    pub facts: Vec<Fact>,
+}
+
+impl TrialRecord {
+    /// Throughput X of the window; zero for a failed trial.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "operation counts are far below 2^53")]
+    pub fn throughput(&self) -> PerSecond {
+        let seconds = self.counted_over.seconds().0;
+        PerSecond(if seconds > 0.0 { self.operations as f64 / seconds } else { 0.0 })
+    }
+
+    /// Whether it enters the analysis.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        matches!(self.disposition, Disposition::Kept | Disposition::KeptPolluted)
+            && self.operations > 0
+    }
+}
