@@ -1,2 +1,76 @@
-//! Placeholder.
-fn main() {}
+//! Developer commands: `cargo xtask ci`, `setup`, `tidy`, `bpf` and `ten`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command for developers speaks through the terminal"
+)]
+
+mod ci;
+mod require;
+mod setup;
+mod tally;
+mod ten;
+mod tidy;
+
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  ci [--no-setup]           set up what tests need, then every check: fmt, clippy, tests, docs,
+                            tidy, the eBPF object
+  setup                     install what tests need and this machine lacks (Debian, as root)
+  tidy                      the repository's own rules
+  bpf [--check]             compile the eBPF object, or compare it with the committed one
+  ten [--runs N] [--out DIR]  run the built-in experiment N times (10) and compare the verdicts";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["ci"] => ci::run(true),
+        ["ci", "--no-setup"] => ci::run(false),
+        ["setup"] => {
+            setup::run();
+            Ok(())
+        }
+        ["tidy"] => tidy(),
+        ["ten", flags @ ..] => ten::run(flags),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tidy() -> Result<()> {
+    let complaints = tidy::check(&root())?;
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    match complaints.len() {
+        0 => Ok(()),
+        1 => bail!("1 rule is broken"),
+        count => bail!("{count} rules are broken"),
+    }
+}
+
+/// The repository's root: the folder above this package.
+fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
+}
+
+/// The Cargo that runs this command.
+fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}

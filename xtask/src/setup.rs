@@ -1,0 +1,129 @@
+//! Installs what the tests need and the machine lacks, from Debian's ordinary sources.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Something that tests drive.
+struct Need {
+    /// Debian packages that bring it.
+    packages: &'static [&'static str],
+    /// What stays unchecked without it.
+    purpose: &'static str,
+    /// Whether the machine has it.
+    present: fn() -> bool,
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        packages: &["chromium"],
+        purpose: "the report in a browser",
+        present: || chromium().is_some(),
+    },
+    Need {
+        packages: &["clang-19", "llvm-19", "libbpf-dev"],
+        purpose: "that the committed eBPF object comes from its source",
+        present: || {
+            find_program("clang-19").is_some()
+                && find_program("llvm-strip-19").is_some()
+                && Path::new("/usr/include/bpf/bpf_helpers.h").exists()
+        },
+    },
+    Need {
+        packages: &["gdb"],
+        purpose: "unwound stacks against a debugger's",
+        present: || find_program("gdb").is_some(),
+    },
+];
+
+/// Installs what is lacking; says what it did, and what stays unchecked where it could not.
+pub(crate) fn run() {
+    let lacking: Vec<&Need> = NEEDS.iter().filter(|need| !(need.present)()).collect();
+    if lacking.is_empty() {
+        println!("setup: everything that tests need is here");
+        return;
+    }
+    let line = format!("apt-get install --no-install-recommends {}", packages(&lacking).join(" "));
+    if !is_root() || find_program("apt-get").is_none() {
+        println!("setup: tests will skip what they lack; on Debian, as root: {line}");
+        return;
+    }
+    if let Err(reason) = apt_get(&["update"]) {
+        println!("setup: apt-get update: {reason}; going on with what is known");
+    }
+    for need in lacking {
+        let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+        arguments.extend(need.packages);
+        match apt_get(&arguments) {
+            Ok(()) => println!("setup: installed {}", need.packages.join(" ")),
+            Err(reason) => println!(
+                "setup: could not install {} ({reason}); not checked: {}",
+                need.packages.join(" "),
+                need.purpose
+            ),
+        }
+    }
+}
+
+fn packages(needs: &[&Need]) -> Vec<&'static str> {
+    needs.iter().flat_map(|need| need.packages.iter().copied()).collect()
+}
+
+/// Whether this process may install packages: its effective user is root.
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    ids.is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
+}
+
+/// Runs apt-get quietly.
+///
+/// # Errors
+/// The last line that it printed.
+fn apt_get(arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("apt-get")
+        .args(["-qq", "-o", "Acquire::Retries=2", "-o", "Acquire::http::Timeout=30"])
+        .args(["-o", "DPkg::Lock::Timeout=120"])
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(last_line(&output)) }
+}
+
+fn last_line(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let last = text.lines().rfind(|line| !line.trim().is_empty());
+    last.map_or_else(|| output.status.to_string(), ToOwned::to_owned)
+}
+
+/// A Chromium to look at reports with.
+pub(crate) fn chromium() -> Option<PathBuf> {
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(find_program)
+}
+
+/// The program of that name in `PATH`.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_by_name() {
+        assert!(find_program("sh").is_some());
+        assert!(find_program("no-such-program-anywhere").is_none());
+    }
+
+    #[test]
+    fn the_line_to_run_names_every_lacking_package_once() {
+        let all: Vec<&Need> = NEEDS.iter().collect();
+        let named = packages(&all);
+        let distinct: std::collections::BTreeSet<_> = named.iter().collect();
+        assert_eq!(named.len(), distinct.len());
+        assert!(named.contains(&"chromium") && named.contains(&"libbpf-dev"));
+    }
+}
