@@ -24,7 +24,9 @@ cargo xtask COMMAND
   setup                     install what tests need and this machine lacks (Debian, as root)
   tidy                      the repository's own rules
   bpf [--check]             compile the eBPF object, or compare it with the committed one
-  ten [--runs N] [--out DIR]  run the built-in experiment N times (10) and compare the verdicts";
+  ten [--runs N] [--out DIR] [--program FILE]
+                            run the built-in experiment N times (10) with the release build, and
+                            compare each verdict with the known answer";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

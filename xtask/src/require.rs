@@ -14,8 +14,9 @@ const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
 /// A capability: its name, and the words by which a reason for skipping speaks of it.
-const CAPABILITIES: [(&str, &[&str]); 4] = [
-    ("bpf", &["bpf", "btf", "root", "privilege", "permission", "not permitted"]),
+const CAPABILITIES: [(&str, &[&str]); 5] = [
+    ("root", &["root"]),
+    ("bpf", &["bpf", "btf"]),
     ("perf", &["perf"]),
     ("chromium", &["chromium"]),
     ("clang", &["clang", "llvm-strip", "libbpf"]),
@@ -36,6 +37,7 @@ fn present() -> Vec<String> {
     let held = effective_capabilities(&status);
     let holds = |bit: u32| held & (1 << bit | 1 << CAP_SYS_ADMIN) != 0;
     let has = |name: &str| match name {
+        "root" => holds(CAP_SYS_ADMIN),
         "bpf" => holds(CAP_BPF) && Path::new("/sys/kernel/btf/vmlinux").exists(),
         "perf" => holds(CAP_PERFMON) && Path::new("/proc/sys/kernel/perf_event_paranoid").exists(),
         "chromium" => chromium().is_some(),
@@ -68,9 +70,9 @@ mod tests {
 
     #[test]
     fn a_skip_for_something_present_is_contradicted() {
-        let required = vec!["bpf".to_owned(), "sysbench".to_owned()];
+        let required = ["root", "bpf", "sysbench"].map(ToOwned::to_owned);
         assert_eq!(contradicted(&skip("no BTF in the kernel"), &required), Some("bpf"));
-        assert_eq!(contradicted(&skip("needs root"), &required), Some("bpf"));
+        assert_eq!(contradicted(&skip("needs root"), &required), Some("root"));
         assert_eq!(contradicted(&skip("sysbench not found"), &required), Some("sysbench"));
         assert_eq!(contradicted(&skip("chromium not found"), &required), None);
     }

@@ -42,7 +42,8 @@ impl Tally {
         }
         let routine = line.trim().is_empty()
             || (line.starts_with("test ") && line.ends_with(" ok"))
-            || (line.starts_with("running ") && line.trim_end().ends_with([' ', 's', 't']));
+            || (line.starts_with("running ")
+                && (line.ends_with(" tests") || line.ends_with(" test")));
         !self.in_successes && !routine
     }
 

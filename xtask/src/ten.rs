@@ -25,22 +25,23 @@ const LONGEST_RUN: f64 = 90.0;
 struct Options {
     runs: u32,
     out: PathBuf,
+    program: PathBuf,
 }
 
-/// Runs the release build `--runs` times in `--out`; one line a run, then the verdict.
+/// Runs `--program`, by default the release build, `--runs` times in `--out`; one line a run, then the verdict.
 ///
 /// # Errors
 /// Where the release build is missing, or any run departs from the known answer.
 pub(crate) fn run(flags: &[&str]) -> Result<()> {
     let options = parse(flags)?;
-    let program = crate::root().join("target/release/kneepoint");
+    let program = &options.program;
     if !program.is_file() {
         bail!("no {}: run `cargo build --release` first", program.display());
     }
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
     let mut departed = 0;
     for number in 1..=options.runs {
-        let (findings, elapsed) = one(&program, &options.out, number)?;
+        let (findings, elapsed) = one(program, &options.out, number)?;
         let story = Story::read(&findings, elapsed);
         let objections = story.objections();
         println!("{number:>3}  {}", story.line());
@@ -61,12 +62,14 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
 fn parse(flags: &[&str]) -> Result<Options> {
     let pid = std::process::id();
     let out = std::env::temp_dir().join(format!("kneepoint-ten-{pid}"));
-    let mut options = Options { runs: 10, out };
+    let program = crate::root().join("target/release/kneepoint");
+    let mut options = Options { runs: 10, out, program };
     for pair in flags.chunks(2) {
         match pair {
             ["--runs", count] => options.runs = count.parse().context("--runs wants a number")?,
             ["--out", folder] => options.out = PathBuf::from(folder),
-            _ => bail!("unknown flag {}: ten takes --runs N and --out DIR", pair.join(" ")),
+            ["--program", file] => options.program = std::path::absolute(file)?,
+            _ => bail!("unknown flag {}: ten takes --runs, --out, --program", pair.join(" ")),
         }
     }
     Ok(options)
