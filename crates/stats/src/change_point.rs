@@ -7,11 +7,14 @@
 //! chance of any split in a steady series is at most the level (a penalised cost such as PELT's needs
 //! its penalty tuned to the noise). It is the test of E-Divisive (Matteson and James 2014) for means.
 //!
-//! Slices that follow each other resemble each other, which looks like a shift. So the series is
-//! first decorrelated as an order-1 autoregression whose coefficient comes from differences,
-//! (median |x(t+2) - x(t)| / median |x(t+1) - x(t)|)² - 1 (Chakar, Lebarbier, Lévy-Leduc and Robin
-//! 2017): shifts of the mean barely touch it. It is held within 0 to 0.8 and ignored below
-//! 2 / sqrt n. False alarms on strongly correlated noise are lowered by this, not bounded.
+//! Parts of a series that was split are tested at a fifth of the level, for there are more of them.
+//!
+//! Slices that follow each other resemble each other, which looks like a shift. So where the plain
+//! test splits, the order-1 autocorrelation of what its two greatest shifts leave over is estimated
+//! ([`autocorrelation`]); if it is above 1.65 / sqrt n, the test is repeated on x(t) - r x(t-1),
+//! which an order-1 autoregression would turn into white noise with the shifts in place. False
+//! alarms on correlated noise are lowered by this, not bounded: at autocorrelation 0.3 some 15 to
+//! 18 % of steady series of 20 to 60 slices are split, at 0.5 a quarter to a third.
 //!
 //! A permutation cannot tell a first slice that differs from an outlier that happens to be first: a
 //! single cold slice is found only in a series of some forty slices; two cold ones from about ten.
@@ -31,13 +34,22 @@ const SEED: u64 = 0x6b6e_6565;
 /// Shortest series that is judged at all.
 const SHORTEST: usize = 6;
 
+/// Chance of a false further split in a part of a series that was split.
+const FALSE_ALARM_OF_PARTS: f64 = 0.01;
+
 /// Places where the mean shifts, ascending; each is the index of the first value after a shift.
 ///
 /// Values that are not finite must be left out by the caller. Series below six values have none.
 #[must_use]
 pub fn change_points(series: &[f64]) -> Vec<usize> {
+    let plain = segmented(series);
+    let correlation = if plain.is_empty() { 0.0 } else { autocorrelation(series) };
+    if correlation > 0.0 { segmented(&decorrelated(series, correlation)) } else { plain }
+}
+
+fn segmented(series: &[f64]) -> Vec<usize> {
     let mut found = Vec::new();
-    split(&decorrelated(series), 0, &mut Generator::new(SEED), &mut found);
+    split(series, 0, FALSE_ALARM, &mut Generator::new(SEED), &mut found);
     found.sort_unstable();
     found
 }
@@ -56,17 +68,23 @@ pub fn warm_up_end(series: &[f64]) -> Option<usize> {
     (steady >= 4 && 3 * steady >= series.len()).then_some(end)
 }
 
-fn split(series: &[f64], offset: usize, generator: &mut Generator, found: &mut Vec<usize>) {
+fn split(
+    series: &[f64],
+    offset: usize,
+    level: f64,
+    generator: &mut Generator,
+    found: &mut Vec<usize>,
+) {
     if series.len() < SHORTEST {
         return;
     }
     let (place, height) = greatest_shift(series);
-    if height <= 0.0 || !is_rare(series, height, generator) {
+    if height <= 0.0 || !is_rare(series, height, level, generator) {
         return;
     }
     found.push(offset + place);
-    split(&series[..place], offset, generator, found);
-    split(&series[place..], offset + place, generator, found);
+    split(&series[..place], offset, FALSE_ALARM_OF_PARTS, generator, found);
+    split(&series[place..], offset + place, FALSE_ALARM_OF_PARTS, generator, found);
 }
 
 /// Where the CUSUM statistic is greatest, and how great.
@@ -86,12 +104,12 @@ fn greatest_shift(series: &[f64]) -> (usize, f64) {
     (place, height)
 }
 
-/// Whether random orders reach `height` in at most 5 % of cases, the given order included. Stops
-/// as soon as that is ruled out.
+/// Whether random orders reach `height` in at most the share `level` of cases, the given order
+/// included. Stops as soon as that is ruled out.
 #[allow(clippy::cast_precision_loss, reason = "counts are small")]
-fn is_rare(series: &[f64], height: f64, generator: &mut Generator) -> bool {
+fn is_rare(series: &[f64], height: f64, level: f64, generator: &mut Generator) -> bool {
     let mut order = series.to_vec();
-    let allowed = FALSE_ALARM * (ORDERS + 1) as f64;
+    let allowed = level * (ORDERS + 1) as f64;
     let mut reached = 1;
     for _ in 0..ORDERS {
         generator.shuffle(&mut order);
@@ -105,12 +123,8 @@ fn is_rare(series: &[f64], height: f64, generator: &mut Generator) -> bool {
     true
 }
 
-/// The series less its order-1 autocorrelation, where that is clear enough to be removed.
-fn decorrelated(series: &[f64]) -> Vec<f64> {
-    let correlation = autocorrelation(series);
-    if correlation <= 0.0 {
-        return series.to_vec();
-    }
+/// x(t) - r x(t-1), with a first value of the same variance.
+fn decorrelated(series: &[f64], correlation: f64) -> Vec<f64> {
     let centre = median(series);
     let first = centre * (1.0 - correlation)
         + (series[0] - centre) * (1.0 - correlation * correlation).sqrt();
@@ -118,18 +132,28 @@ fn decorrelated(series: &[f64]) -> Vec<f64> {
     std::iter::once(first).chain(rest).collect()
 }
 
-/// Order-1 autocorrelation from differences; 0 where it is not above 2 / sqrt n, at most 0.8.
+/// Order-1 autocorrelation of the series less its two greatest shifts: Σ e(t) e(t+1) / Σ e(t)².
+///
+/// 0 where it is not above 1.65 / sqrt n (its one-sided 5 % point in white noise), at most 0.8.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "lengths are far below 2^53")]
 pub fn autocorrelation(series: &[f64]) -> f64 {
-    let typical = |lag: usize| {
-        let steps: Vec<f64> = series.windows(lag + 1).map(|w| (w[lag] - w[0]).abs()).collect();
-        median(&steps)
-    };
-    let (near, far) = (typical(1), typical(2));
-    let estimate = (far / near).powi(2) - 1.0;
-    if estimate.is_finite() && estimate > 2.0 / (series.len() as f64).sqrt() {
-        estimate.min(0.8)
+    if series.len() < SHORTEST {
+        return 0.0;
+    }
+    let (first, _) = greatest_shift(series);
+    let (left, right) = series.split_at(first);
+    let longer = if left.len() > right.len() { left } else { right };
+    let (second, _) = greatest_shift(longer);
+    let second = if left.len() > right.len() { second } else { first + second };
+    let (low, high) = (first.min(second), first.max(second));
+    let parts = [&series[..low], &series[low..high], &series[high..]];
+    let residuals: Vec<f64> =
+        parts.iter().flat_map(|part| part.iter().map(|x| x - mean(part))).collect();
+    let squares: f64 = residuals.iter().map(|e| e * e).sum();
+    let products: f64 = residuals.windows(2).map(|w| w[0] * w[1]).sum();
+    if products > squares * 1.65 / (series.len() as f64).sqrt() {
+        (products / squares).min(0.8)
     } else {
         0.0
     }
@@ -179,7 +203,7 @@ mod tests {
         let raw = (0..300).filter(|_| {
             let series = noise(60, 0.5, &mut generator);
             let mut found = Vec::new();
-            split(&series, 0, &mut Generator::new(SEED), &mut found);
+            split(&series, 0, FALSE_ALARM, &mut Generator::new(SEED), &mut found);
             !found.is_empty()
         });
         let raw = raw.count() as f64 / 300.0;

@@ -173,9 +173,9 @@ mod tests {
         let runs = 40_000;
         let mut stopped = 0;
         for _ in 0..runs {
-            let (mut score, mut before) = (0.0, 0.0);
+            let (mut score, mut before) = (0.0_f64, 0.0_f64);
             for (fraction, bound) in fractions.iter().zip(&bounds) {
-                score += (fraction - before as f64).sqrt() * generator.normal();
+                score += (fraction - before).sqrt() * generator.normal();
                 before = *fraction;
                 if score.abs() / fraction.sqrt() > *bound {
                     stopped += 1;
