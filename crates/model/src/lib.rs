@@ -1,1 +1,16 @@
-//! Placeholder.
+//! Laws of scaling: what a system could do at most, and what shape its curve has.
+//!
+//! * [`bounds`]: operational bounds, which need no fit and hold for any system.
+//! * [`usl`]: the universal scalability law.
+//! * [`amdahl`]: its special case without coherency.
+//! * [`law`]: what both fits share: effective clients, relative residuals, identifiability.
+//!
+//! A law describes the levels it was fitted to. What the levels cannot determine is said in
+//! [`LawFit::not_identifiable`] rather than printed as a number.
+
+pub mod amdahl;
+pub mod bounds;
+pub mod law;
+pub mod usl;
+
+pub use law::{LawFit, Point};
