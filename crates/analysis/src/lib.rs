@@ -1,1 +1,185 @@
-//! Placeholder.
+//! `RunRecord -> Findings`: what the measured run means.
+//!
+//! A pure function: no clock, no machine, no randomness but from the run's own seed. The same
+//! record gives the same findings, bit for bit.
+//!
+//! | module | what it answers |
+//! |---|---|
+//! | `curve` | where does it stop scaling? |
+//! | `slices`, `accounts`, `balance` | where did the cores of each level go? |
+//! | `core_ledger`, `thread_ledger` | the same as lines that people read |
+//! | `groups`, `naming`, `stacks` | which waits are one cause, and what is it called? |
+//! | `losses`, `causes`, `evidence` | what is the lost throughput charged to? |
+//! | `effects`, `cures` | what helps, and against which cause? |
+//! | `collector`, `protocol`, `caveats` | how far can all that be relied on? |
+//! | `headline` | the story in one sentence |
+
+mod accounts;
+mod balance;
+mod causes;
+mod caveats;
+mod collector;
+mod core_ledger;
+mod cures;
+mod curve;
+mod effects;
+mod evidence;
+mod flame;
+mod groups;
+mod headline;
+mod losses;
+mod naming;
+mod number;
+mod protocol;
+mod resample;
+mod slices;
+mod stacks;
+mod thread_ledger;
+mod words;
+
+use crate::accounts::Accounts;
+use crate::causes::Context;
+use crate::core_ledger::Slot;
+use crate::evidence::Evidence;
+use crate::groups::Groups;
+use crate::slices::{Functions, Slice, digest, sweep_at};
+use crate::stacks::Stacks;
+use kneepoint_vocab::findings::{Cause, Curve, Effect, LevelLedger, Severity};
+use kneepoint_vocab::{ArmId, Findings, Level, Phase, RunRecord, StackKind, TrialRecord};
+use std::collections::BTreeMap;
+
+/// Version of [`Findings`] that this crate makes.
+pub const SCHEMA: u32 = 1;
+
+/// Throughput this close to the operational bound is as much as the cores can give: there is no
+/// loss to explain.
+const ATTAINED: f64 = 0.95;
+
+/// What a run found.
+///
+/// Takes any record, also one that was cut off or holds no trial at all: what cannot be said is
+/// left out, and a caveat says so. All numbers are finite.
+#[must_use]
+pub fn analyse(record: &RunRecord) -> Findings {
+    let counting: Vec<&TrialRecord> = record
+        .trials
+        .iter()
+        .filter(|trial| trial.counts() && trial.id.phase != Phase::WarmUp)
+        .collect();
+    let stacks = Stacks::new(&record.stacks);
+    let groups = Groups::build(&counting, &stacks);
+    let functions = Functions::build(&counting, &stacks);
+    let slices = digest(&counting, &groups, &functions, &stacks);
+    let focus = record.plan.focus;
+
+    let baseline: Vec<&TrialRecord> =
+        counting.iter().copied().filter(|trial| trial.id.arm.0 == ArmId::BASELINE).collect();
+    let sweep = curve::Sweep::build(&baseline, record.plan.seed);
+    let accounts = Accounts::build(&slices, &levels(&baseline), record.plan.seed);
+    let demand = accounts.reference_level.map(|_| accounts.reference.demand);
+    let curve = curve::curve(&sweep, &slices, demand, focus);
+    let compared = effects::compare(record, &counting);
+
+    let scales = scales(&curve, focus);
+    let why = Why { accounts, groups, functions, stacks, slices, focus };
+    let (causes, ledgers) = why.explain(scales, &compared.effects);
+    let on_cpu = why.on_cpu();
+    let protocol = protocol::protocol(record, &counting, sweep.blocks(), compared.blocks);
+    let collector = collector::collector(&counting, &why.stacks, focus, compared.on_off);
+    let caveats = caveats::caveats(&caveats::Drawn {
+        record,
+        protocol: &protocol,
+        noise: &compared.noise,
+        curve: &curve,
+        has_intervals: sweep.has_intervals(),
+        ledgers: &ledgers,
+        focus,
+        collector: &collector,
+        few_starts: compared.few_starts,
+    });
+    Findings {
+        schema: SCHEMA,
+        recipe: record.plan.recipe.clone(),
+        summary: record.plan.summary.clone(),
+        operation: record.plan.operation.clone(),
+        headline: headline::headline(&curve, &causes, scales, &compared.effects),
+        trustworthy: caveats.iter().all(|caveat| caveat.severity != Severity::Serious),
+        host: record.host.clone(),
+        protocol,
+        noise: compared.noise,
+        curve,
+        ledgers,
+        focus,
+        causes,
+        on_cpu,
+        effects: compared.effects,
+        collector,
+        caveats,
+    }
+}
+
+/// Levels that the sweep measured, ascending.
+fn levels(baseline: &[&TrialRecord]) -> Vec<Level> {
+    let sweep = baseline.iter().filter(|trial| trial.id.phase == Phase::Sweep);
+    let mut levels: Vec<Level> = sweep.map(|trial| trial.id.level).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    levels
+}
+
+/// Whether the focus level gives what its cores and clients can give.
+fn scales(curve: &Curve, focus: Level) -> bool {
+    let point = curve.points.iter().find(|point| point.level == focus);
+    point.is_some_and(|point| point.throughput.value.0 >= ATTAINED * point.ideal.0)
+}
+
+/// What the facts of the baseline's sweep say.
+struct Why<'a> {
+    accounts: Accounts,
+    groups: Groups,
+    functions: Functions,
+    stacks: Stacks<'a>,
+    slices: Vec<Slice<'a>>,
+    focus: Level,
+}
+
+impl Why<'_> {
+    fn explain(&self, scales: bool, effects: &[Effect]) -> (Vec<Cause>, Vec<LevelLedger>) {
+        let (mut causes, slots) = if scales { Default::default() } else { self.causes() };
+        cures::cures(&mut causes, &slots, effects, &self.slices, self.focus);
+        let ids: BTreeMap<Slot, String> =
+            slots.into_iter().zip(causes.iter().map(|cause| cause.id.clone())).collect();
+        (causes, self.ledgers(&ids))
+    }
+
+    fn causes(&self) -> (Vec<Cause>, Vec<Slot>) {
+        let Some(account) = self.accounts.at(self.focus) else { return Default::default() };
+        let losses = losses::losses(&self.accounts, account);
+        let slices = sweep_at(&self.slices, self.focus);
+        let context = Context {
+            accounts: &self.accounts,
+            account,
+            groups: &self.groups,
+            functions: &self.functions,
+            stacks: &self.stacks,
+            slices: &slices,
+        };
+        let causes = causes::causes(&context, &losses);
+        (causes, losses.iter().map(|loss| loss.slot).collect())
+    }
+
+    fn ledgers(&self, causes: &BTreeMap<Slot, String>) -> Vec<LevelLedger> {
+        let (accounts, groups, functions) = (&self.accounts, &self.groups, &self.functions);
+        let ledger = |account: &accounts::Account| LevelLedger {
+            level: account.level,
+            core: core_ledger::core_ledger(accounts, account, groups, functions, causes),
+            thread: thread_ledger::thread_ledger(accounts, account, groups, functions, causes),
+        };
+        accounts.levels.iter().map(ledger).collect()
+    }
+
+    fn on_cpu(&self) -> Option<kneepoint_vocab::findings::FlameNode> {
+        let slices = sweep_at(&self.slices, self.focus);
+        Evidence::new(&slices, &self.stacks).flame(|_, stack| stack.kind == StackKind::OnCpu)
+    }
+}

@@ -1,0 +1,224 @@
+//! The core ledger as bare numbers: where C cores went, for one mean row.
+//!
+//! ```text
+//! C = X·D_ref + Σ_f X·(D_f − D_f,ref) + generator + foreign + Kneepoint
+//!   + steal + irq + idle not asked for + Σ_c idle for c + idle for the scheduler + U
+//! ```
+//!
+//! The system's CPU comes from `schedstat`, everything else from the collector, so U is a real
+//! check. Two rules need words:
+//!
+//! * *Steal and interrupts.* The collector's clock runs on while the hypervisor or an interrupt
+//!   holds a core, so both lie inside its other lines, while `schedstat` may leave them out.
+//!   They get lines of their own only as far as the other lines leave something to account
+//!   for: steal first, then irq, never more than `/proc/stat` counted.
+//! * *Idle.* Idle that was charged to a wait stays there. At N clients C − N cores (or those
+//!   outside the level's CPU set) were not asked for: they are taken from uncharged idle first,
+//!   then from all charges in proportion. What then remains uncharged is split over what client
+//!   threads were blocked on or runnable for meanwhile, in proportion to thread-time; where
+//!   there was nothing of the kind, runnable threads were lacking, and it counts as not asked for.
+
+use crate::number::quotient;
+use crate::slices::Row;
+use kneepoint_vocab::Level;
+
+/// D_ref and its split by function.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reference {
+    /// CPU seconds of one operation at the level where it is least.
+    pub(crate) demand: f64,
+    /// The same by function; none where that level has no stacks.
+    pub(crate) by_function: Option<Vec<f64>>,
+}
+
+impl Reference {
+    pub(crate) fn of(row: &Row) -> Self {
+        let demand = row.demand();
+        let by_function =
+            row.shares().map(|shares| shares.iter().map(|share| share * demand).collect());
+        Self { demand, by_function }
+    }
+}
+
+/// All terms in cores.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Balance {
+    pub(crate) total: f64,
+    pub(crate) useful: f64,
+    /// The sum over functions, X·(D − D_ref).
+    pub(crate) inflated: f64,
+    /// Its parts; none where either level has no stacks.
+    pub(crate) by_function: Option<Vec<f64>>,
+    pub(crate) generator: f64,
+    pub(crate) foreign: f64,
+    pub(crate) kneepoint: f64,
+    pub(crate) steal: f64,
+    pub(crate) irq: f64,
+    pub(crate) not_asked: f64,
+    /// Idle by wait group.
+    pub(crate) idle: Vec<f64>,
+    pub(crate) scheduler: f64,
+    pub(crate) unattributed: f64,
+}
+
+impl Balance {
+    pub(crate) fn of(row: &Row, reference: &Reference, level: Level) -> Self {
+        let useful = row.throughput * reference.demand;
+        let idle = split_idle(row, level);
+        let mut balance = Self {
+            total: row.cores,
+            useful,
+            inflated: row.system - useful,
+            by_function: inflation(row, reference),
+            generator: row.generator,
+            foreign: row.foreign,
+            kneepoint: row.kneepoint,
+            not_asked: idle.not_asked,
+            idle: idle.groups,
+            scheduler: idle.scheduler,
+            ..Self::default()
+        };
+        let left = balance.total - balance.sum();
+        balance.steal = row.steal.min(left.max(0.0));
+        balance.irq = row.irq.min((left - balance.steal).max(0.0));
+        balance.unattributed = balance.total - balance.sum();
+        balance
+    }
+
+    fn sum(&self) -> f64 {
+        self.useful
+            + self.inflated
+            + self.generator
+            + self.foreign
+            + self.kneepoint
+            + self.steal
+            + self.irq
+            + self.not_asked
+            + self.idle.iter().sum::<f64>()
+            + self.scheduler
+    }
+}
+
+fn inflation(row: &Row, reference: &Reference) -> Option<Vec<f64>> {
+    let by_function = reference.by_function.as_ref()?;
+    let demand = row.demand();
+    let shares = row.shares()?;
+    let extra = |(share, least): (&f64, &f64)| row.throughput * (share * demand - least);
+    Some(shares.iter().zip(by_function).map(extra).collect())
+}
+
+struct Idle {
+    not_asked: f64,
+    groups: Vec<f64>,
+    scheduler: f64,
+}
+
+fn split_idle(row: &Row, level: Level) -> Idle {
+    let direct: f64 = row.charged.iter().sum::<f64>() + row.idle_scheduler;
+    // Charges can exceed the idle time by rounding or by a lost record, never by intent.
+    let fit = if direct > row.idle { quotient(row.idle, direct) } else { 1.0 };
+    let mut groups: Vec<f64> = row.charged.iter().map(|charge| charge * fit).collect();
+    let mut scheduler = row.idle_scheduler * fit;
+    let charged = groups.iter().sum::<f64>() + scheduler;
+    let mut uncharged = (row.idle - charged).max(0.0);
+
+    let asked = f64::from(level.clients.min(level.cores));
+    let mut not_asked = row.idle.min((row.cores - asked).max(0.0));
+    let from_charged = (not_asked - uncharged).max(0.0);
+    uncharged = (uncharged - not_asked).max(0.0);
+    let keep = if charged > 0.0 { (1.0 - from_charged / charged).max(0.0) } else { 0.0 };
+    groups.iter_mut().for_each(|group| *group *= keep);
+    scheduler *= keep;
+
+    let waiting: f64 = row.blocked.iter().sum::<f64>() + row.runnable;
+    if waiting > 0.0 {
+        for (group, blocked) in groups.iter_mut().zip(&row.blocked) {
+            *group += uncharged * quotient(*blocked, waiting);
+        }
+        scheduler += uncharged * quotient(row.runnable, waiting);
+    } else {
+        not_asked += uncharged;
+    }
+    Idle { not_asked, groups, scheduler }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn level(clients: u32, cores: u32) -> Level {
+        Level { clients, cores }
+    }
+
+    #[test]
+    fn cores_not_asked_for_come_out_of_uncharged_idle_first() {
+        let row =
+            Row { cores: 2.0, idle: 1.3, charged: vec![0.2], blocked: vec![0.5], ..Row::default() };
+        let idle = split_idle(&row, level(1, 2));
+        assert!((idle.not_asked - 1.0).abs() < 1e-12);
+        assert!((idle.groups[0] - 0.3).abs() < 1e-12, "{:?}", idle.groups);
+    }
+
+    #[test]
+    fn uncharged_idle_is_split_over_what_clients_waited_for() {
+        let row = Row {
+            cores: 2.0,
+            idle: 1.0,
+            charged: vec![0.0, 0.0],
+            blocked: vec![3.0, 0.0],
+            runnable: 1.0,
+            ..Row::default()
+        };
+        let idle = split_idle(&row, level(8, 2));
+        assert!((idle.groups[0] - 0.75).abs() < 1e-12);
+        assert!((idle.scheduler - 0.25).abs() < 1e-12);
+        assert!(idle.not_asked.abs() < 1e-12);
+    }
+
+    #[test]
+    fn steal_fills_only_what_is_left() {
+        let row = Row { cores: 1.0, system: 0.9, idle: 0.08, steal: 0.5, ..Row::default() };
+        let balance = Balance::of(&row, &Reference::default(), level(1, 1));
+        assert!((balance.steal - 0.02).abs() < 1e-12);
+        assert!(balance.unattributed.abs() < 1e-12);
+    }
+
+    fn rows() -> impl Strategy<Value = Row> {
+        let part = || 0.0_f64..3.0;
+        let four = || prop::collection::vec(0.0_f64..2.0, 4);
+        ((part(), part(), part(), part(), part(), part()), (four(), four(), four()), 1.0_f64..1e5)
+            .prop_map(|(a, v, throughput)| Row {
+                throughput,
+                cores: 4.0,
+                system: a.0,
+                idle: a.1,
+                idle_scheduler: a.2,
+                foreign: a.3,
+                steal: a.4,
+                runnable: a.5,
+                charged: v.0,
+                blocked: v.1,
+                profile: v.2,
+                ..Row::default()
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn everything_idle_is_placed_and_everything_adds_up(
+            row in rows(), reference in rows(), clients in 0_u32..9
+        ) {
+            let idle = split_idle(&row, level(clients, 4));
+            let placed = idle.not_asked + idle.scheduler + idle.groups.iter().sum::<f64>();
+            prop_assert!((placed - row.idle).abs() < 1e-9, "{placed} of {}", row.idle);
+            prop_assert!(idle.groups.iter().all(|group| *group >= 0.0));
+            let balance = Balance::of(&row, &Reference::of(&reference), level(clients, 4));
+            prop_assert!((balance.sum() + balance.unattributed - 4.0).abs() < 1e-9);
+            if let Some(parts) = &balance.by_function {
+                let sum: f64 = parts.iter().sum();
+                prop_assert!((sum - balance.inflated).abs() < 1e-6 * (1.0 + sum.abs()));
+            }
+        }
+    }
+}

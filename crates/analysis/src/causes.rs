@@ -1,0 +1,222 @@
+//! Causes: slots of lost cores with the evidence that makes them causes.
+
+use crate::accounts::{Account, Accounts, per_operation};
+use crate::collector::completeness;
+use crate::core_ledger::Slot;
+use crate::evidence::Evidence;
+use crate::groups::{Group, Groups};
+use crate::losses::Loss;
+use crate::number::quotient;
+use crate::slices::{Functions, Slice};
+use crate::stacks::{Stacks, function_of};
+use crate::words;
+use kneepoint_vocab::findings::{Cause, CauseKind, FlameNode, LineKind};
+use kneepoint_vocab::units::{PerSecond, Ratio, Seconds};
+use kneepoint_vocab::{Estimate, StackKind};
+use std::collections::BTreeMap;
+
+/// Everything that describing a cause needs.
+pub(crate) struct Context<'a> {
+    pub(crate) accounts: &'a Accounts,
+    pub(crate) account: &'a Account,
+    pub(crate) groups: &'a Groups,
+    pub(crate) functions: &'a Functions,
+    pub(crate) stacks: &'a Stacks<'a>,
+    /// Sweep slices at the focus level.
+    pub(crate) slices: &'a [&'a Slice<'a>],
+}
+
+/// The causes, in the order of `losses`.
+pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
+    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut causes: Vec<Cause> = Vec::new();
+    for loss in losses {
+        let mut cause = describe(context, loss);
+        let number = numbers.entry(word(cause.kind)).or_default();
+        *number += 1;
+        cause.id = format!("{}-{number}", word(cause.kind));
+        causes.push(cause);
+    }
+    link(context, losses, &mut causes);
+    causes
+}
+
+fn word(kind: CauseKind) -> &'static str {
+    match kind {
+        CauseKind::Lock => "lock",
+        CauseKind::KernelLock => "kernel-lock",
+        CauseKind::Kernel => "kernel",
+        CauseKind::Function => "function",
+        CauseKind::Device => "device",
+        CauseKind::Peer => "peer",
+        CauseKind::Scheduler => "scheduler",
+        CauseKind::Generator => "generator",
+        CauseKind::Other => "other",
+    }
+}
+
+fn plain(loss: &Loss, kind: CauseKind, name: impl Into<String>, evidence: String) -> Cause {
+    Cause {
+        id: String::new(),
+        kind,
+        name: name.into(),
+        path: Vec::new(),
+        share: loss.share,
+        lost: loss.lost,
+        waits: None,
+        wait_mean: None,
+        wait_longest: None,
+        wait_per_operation: None,
+        holders: Vec::new(),
+        stacks: None,
+        waker_stacks: None,
+        stacks_complete: None,
+        cured_by: None,
+        evidence,
+        follows_from: None,
+    }
+}
+
+fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
+    let cores = words::quantity(loss.lost.value.0);
+    let of = words::quantity(context.account.balance.total);
+    match loss.slot {
+        Slot::Function(function) => describe_function(context, loss, function),
+        Slot::OtherFunctions => plain(
+            loss,
+            CauseKind::Function,
+            "CPU for one operation, spread over functions",
+            format!("{cores} of {of} cores go to extra CPU that no single function stands for"),
+        ),
+        Slot::Group(group) => describe_wait(context, loss, group),
+        Slot::Scheduler => plain(
+            loss,
+            CauseKind::Scheduler,
+            "runnable threads beside idle cores",
+            format!("{cores} of {of} cores idle while a thread was already woken for them"),
+        ),
+        Slot::Generator => plain(
+            loss,
+            CauseKind::Generator,
+            "load generator",
+            format!("the load generator itself uses {cores} of {of} cores"),
+        ),
+    }
+}
+
+fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cause {
+    let what = &context.functions.list[function];
+    let kind = if what.kind == LineKind::Kernel { CauseKind::Kernel } else { CauseKind::Function };
+    let row = &context.account.row;
+    let share = quotient(row.profile[function], row.profile.iter().sum());
+    let now = share * row.demand();
+    let least =
+        context.accounts.reference.by_function.as_ref().map_or(0.0, |parts| parts[function]);
+    let evidence = format!(
+        "{} of CPU for one operation here, {} at {}; {} of {} cores",
+        words::duration(now),
+        words::duration(least),
+        context
+            .accounts
+            .reference_level
+            .map_or_else(String::new, |level| words::counted(level.clients, "client")),
+        words::quantity(loss.lost.value.0),
+        words::quantity(context.account.balance.total),
+    );
+    let evidence_of = Evidence::new(context.slices, context.stacks);
+    let on_cpu = |stack: &kneepoint_vocab::StackWeight| {
+        stack.kind == StackKind::OnCpu && function_of(context.stacks.frames(stack.stack)) == *what
+    };
+    let name = what.label.clone();
+    Cause {
+        path: vec![name.clone()],
+        stacks: evidence_of.flame(|_, stack| on_cpu(stack)),
+        stacks_complete: completeness(evidence_of.weights(|_, stack| on_cpu(stack))),
+        ..plain(loss, kind, name, evidence)
+    }
+}
+
+fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
+    let what = &context.groups.list[group];
+    let row = &context.account.row;
+    let (rate, waited) = (row.waits[group], row.waited[group]);
+    let evidence_of = Evidence::new(context.slices, context.stacks);
+    let of_group = |kind: StackKind| {
+        move |trial: &kneepoint_vocab::TrialRecord, stack: &kneepoint_vocab::StackWeight| {
+            let key = stack.wait.as_ref().filter(|_| stack.kind == kind);
+            key.and_then(|key| context.groups.of(trial, key)) == Some(group)
+        }
+    };
+    let waits: Estimate<PerSecond> =
+        context.accounts.estimate(context.account, |r, _| r.waits[group]);
+    let each: Estimate<Seconds> =
+        context.accounts.estimate(context.account, |r, _| per_operation(r.blocked[group], r));
+    let mean = quotient(waited, rate);
+    let stacks: Option<FlameNode> = evidence_of.flame(of_group(StackKind::OffCpu));
+    Cause {
+        path: what.path.clone(),
+        waits: (rate > 0.0).then_some(waits),
+        wait_mean: (rate > 0.0).then_some(Seconds(mean)),
+        wait_longest: evidence_of.longest(context.groups, group).map(Seconds),
+        wait_per_operation: Some(each),
+        holders: evidence_of.holders(context.groups, group),
+        stacks,
+        waker_stacks: evidence_of.flame(of_group(StackKind::Waker)),
+        stacks_complete: completeness(evidence_of.weights(of_group(StackKind::OffCpu))),
+        ..plain(loss, what.kind, what.name.clone(), wait_evidence(context, loss, what, rate, mean))
+    }
+}
+
+fn wait_evidence(context: &Context<'_>, loss: &Loss, what: &Group, rate: f64, mean: f64) -> String {
+    let mut text = format!(
+        "{} of {} cores idle for it",
+        words::quantity(loss.lost.value.0),
+        words::quantity(context.account.balance.total)
+    );
+    if rate > 0.0 {
+        text.push_str(&format!(
+            "; {} waits/s of {} each",
+            words::quantity(rate),
+            words::duration(mean)
+        ));
+    }
+    if what.objects > 1 {
+        text.push_str(&format!("; {} objects", what.objects));
+    }
+    text
+}
+
+/// Futex calls in the kernel and wake-up latency are the price of hand-offs: they follow from
+/// the greatest lock where that lock makes most of the waits.
+fn link(context: &Context<'_>, losses: &[Loss], causes: &mut [Cause]) {
+    let row = &context.account.row;
+    let rates = if row.waits.iter().sum::<f64>() > 0.0 { &row.waits } else { &row.waited };
+    let all: f64 = rates.iter().sum();
+    let top = losses.iter().zip(causes.iter()).find_map(|(loss, cause)| match loss.slot {
+        Slot::Group(group) if cause.kind == CauseKind::Lock => Some((group, cause.id.clone())),
+        _ => None,
+    });
+    let Some((_, id)) = top.filter(|(group, _)| rates[*group] * 2.0 > all) else { return };
+    for (loss, cause) in losses.iter().zip(causes) {
+        let follows = match loss.slot {
+            Slot::Scheduler => true,
+            Slot::Function(function) => {
+                let label = context.functions.list[function].label.as_str();
+                label == "kernel: futex" || label.starts_with("kernel: futex_")
+            }
+            _ => false,
+        };
+        if follows {
+            cause.follows_from = Some(id.clone());
+        }
+    }
+}
+
+/// `Ratio` shares that add up to 1, of counts by name; empty where all counts are 0.
+pub(crate) fn shares(counts: &[(&str, f64)]) -> Vec<(String, Ratio)> {
+    let all: f64 = counts.iter().map(|(_, count)| count).sum();
+    if all <= 0.0 {
+        return Vec::new();
+    }
+    counts.iter().map(|(name, n)| ((*name).to_owned(), Ratio(quotient(*n, all)))).collect()
+}

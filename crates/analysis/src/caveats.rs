@@ -1,0 +1,239 @@
+//! Everything that limits what was said, with what to do about it.
+
+use crate::protocol::{CUT_OFF, polluted_share};
+use crate::words;
+use kneepoint_vocab::findings::{Caveat, Collector, Curve, LevelLedger, Noise, Protocol, Severity};
+use kneepoint_vocab::{ArmRole, Level, RunRecord, Tier};
+
+/// A ledger at the focus level that leaves more than this open cannot be relied on.
+const OPEN: f64 = 0.05;
+/// A ledger that leaves more than this open deserves a word.
+const GAPING: f64 = 0.02;
+/// Running time that differs more than this from `schedstat` deserves a word.
+const CLOCKS: f64 = 0.03;
+/// More polluted slices than this make the run unusable.
+const POLLUTED: f64 = 1.0 / 3.0;
+/// Fewer sweep blocks than this in a run that was cut off decide nothing.
+const LEAST_BLOCKS: u32 = 3;
+/// Stacks that reach the outermost frame: below this share names may mislead.
+const COMPLETE: f64 = 0.8;
+
+/// What the caveats are drawn from.
+pub(crate) struct Drawn<'a> {
+    pub(crate) record: &'a RunRecord,
+    pub(crate) protocol: &'a Protocol,
+    pub(crate) noise: &'a Noise,
+    pub(crate) curve: &'a Curve,
+    pub(crate) has_intervals: bool,
+    pub(crate) ledgers: &'a [LevelLedger],
+    pub(crate) focus: Level,
+    pub(crate) collector: &'a Collector,
+    pub(crate) few_starts: Option<usize>,
+}
+
+struct Caveats(Vec<Caveat>);
+
+impl Caveats {
+    fn add(&mut self, severity: Severity, text: impl Into<String>) {
+        self.0.push(Caveat { severity, text: text.into() });
+    }
+}
+
+/// The caveats, the gravest first.
+pub(crate) fn caveats(drawn: &Drawn<'_>) -> Vec<Caveat> {
+    let mut caveats = Caveats(Vec::new());
+    run(drawn, &mut caveats);
+    noise(drawn, &mut caveats);
+    curve(drawn, &mut caveats);
+    ledger(drawn, &mut caveats);
+    collector(drawn, &mut caveats);
+    caveats.0.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    caveats.0
+}
+
+fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    use Severity::{Note, Serious, Warning};
+    let protocol = drawn.protocol;
+    if protocol.slices == 0 {
+        caveats.add(
+            Serious,
+            "No slice counts: nothing was measured; see the failed slices and run again.",
+        );
+    }
+    if protocol.stopped_by == CUT_OFF || protocol.stopped_by == "interrupted" {
+        let few = protocol.sweep_blocks < LEAST_BLOCKS;
+        let severity = if few { Serious } else { Warning };
+        let what = if few { "too few to rely on" } else { "intervals are wider than planned" };
+        caveats.add(
+            severity,
+            format!(
+                "The run was cut off after {} of the sweep: {what}; `run --resume` goes on.",
+                words::counted(protocol.sweep_blocks, "block")
+            ),
+        );
+    }
+    if drawn.record.end.as_ref().is_some_and(|end| !end.steady) {
+        caveats.add(
+            Serious,
+            "The system was not steady when measuring began; give it a longer warm-up.",
+        );
+    }
+    let polluted = polluted_share(protocol);
+    if polluted > POLLUTED {
+        caveats.add(
+            Serious,
+            format!(
+                "{} of all slices were polluted by other processes or the hypervisor; use a quieter machine.",
+                words::percent(polluted)
+            ),
+        );
+    } else if protocol.kept_polluted > 0 {
+        let slices = words::counted(protocol.kept_polluted, "polluted slice");
+        caveats.add(Warning, format!("{slices} had to be kept; other processes used the machine."));
+    }
+    if protocol.failed > 0 {
+        let slices = words::counted(protocol.failed, "slice");
+        caveats.add(
+            Warning,
+            format!("{slices} failed and count for nothing; see the run directory for reasons."),
+        );
+    }
+    if !drawn.record.torn.is_empty() {
+        let records = words::counted(crate::number::tally(drawn.record.torn.len()), "record");
+        caveats.add(Note, format!("{records} could not be read because the run was cut off."));
+    }
+    if protocol.stopped_by == "decided" {
+        caveats.add(
+            Note,
+            "The run stopped as soon as it was precise enough; intervals are plain 95 % intervals at that moment.",
+        );
+    }
+    if let Some(end) = &drawn.record.end {
+        for remark in &end.remarks {
+            caveats.add(Note, remark.clone());
+        }
+    }
+}
+
+fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    use Severity::{Note, Serious, Warning};
+    let noise = drawn.noise;
+    let treatments = drawn.record.plan.arms.iter().any(|arm| arm.role == ArmRole::Treatment);
+    if noise.pairs < 2 {
+        if treatments {
+            caveats.add(Serious, "No A/A control was measured, so no verdict can be told from noise; run again with one.");
+        }
+    } else if noise.ratio.low.0 > 1.0 || noise.ratio.high.0 < 1.0 {
+        let off = (noise.ratio.value.0 - 1.0).abs();
+        let serious = off > drawn.record.plan.smallest_effect.0;
+        caveats.add(
+            if serious { Serious } else { Warning },
+            format!(
+                "The A/A control differs from the baseline by {}: two starts of the same system are not alike; use more starts.",
+                words::percent(off)
+            ),
+        );
+    }
+    if let (Some(starts), true) = (drawn.few_starts, drawn.protocol.effect_blocks > 0) {
+        let starts = words::counted(crate::number::tally(starts), "start");
+        caveats.add(
+            Note,
+            format!(
+                "Effects speak of the {starts} measured, not of any start; more starts would tell."
+            ),
+        );
+    }
+}
+
+fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    use Severity::{Note, Warning};
+    if drawn.curve.points.is_empty() {
+        return;
+    }
+    if !drawn.has_intervals {
+        caveats.add(Warning, "Too few sweep blocks for intervals: throughput is shown as bare values; measure at least 2 blocks.");
+    }
+    if drawn.curve.points.len() == 1 {
+        caveats.add(Note, "Only one level was measured: there is no curve, knee or least CPU per operation to compare with.");
+    }
+    if drawn.record.host.cores < 4 {
+        caveats.add(
+            Note,
+            format!(
+                "This machine has {}: what shows only on more cores cannot be seen here.",
+                words::counted(drawn.record.host.cores, "core")
+            ),
+        );
+    }
+}
+
+fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    use Severity::{Serious, Warning};
+    let Some(ledger) = drawn.ledgers.iter().find(|ledger| ledger.level == drawn.focus) else {
+        if !drawn.curve.points.is_empty() {
+            caveats.add(Warning, "No core accounting at the focus level: no causes can be named; see `doctor` for what the collector lacks.");
+        }
+        return;
+    };
+    let core = ledger.core.closes_to.0;
+    if core > GAPING {
+        caveats.add(
+            if core > OPEN { Serious } else { Warning },
+            format!(
+                "The core ledger leaves {} of all core-time open at {}.",
+                words::percent(core),
+                clients(drawn.focus)
+            ),
+        );
+    }
+    let thread = ledger.thread.closes_to.0;
+    if thread > GAPING {
+        caveats.add(
+            Warning,
+            format!(
+                "The thread ledger leaves {} of all thread-time open at {}.",
+                words::percent(thread),
+                clients(drawn.focus)
+            ),
+        );
+    }
+}
+
+fn clients(level: Level) -> String {
+    words::counted(level.clients, "client")
+}
+
+fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    use Severity::{Note, Warning};
+    let collector = drawn.collector;
+    if collector.tier == Some(Tier::Fallback) {
+        caveats.add(Warning, "Only the unprivileged collector ran: waits are sampled and idle time is shared out by blocked time; see `doctor`.");
+    }
+    if let Some((level, off)) = collector.running_worst.filter(|(_, off)| off.0 > CLOCKS) {
+        caveats.add(
+            Warning,
+            format!("Running time differs from the kernel's schedstat by {} at {}; CPU per operation uses schedstat.", words::percent(off.0), clients(level)),
+        );
+    }
+    if let Some(complete) = collector.stacks_complete.filter(|complete| complete.0 < COMPLETE) {
+        caveats.add(
+            Warning,
+            format!("Only {} of the stacks reach the outermost frame; names from cut stacks may be those of inner functions.", words::percent(complete.0)),
+        );
+    }
+    if !collector.losses.is_empty() {
+        let listed: Vec<String> =
+            collector.losses.iter().map(|(what, n)| format!("{what} {n}")).collect();
+        caveats.add(Note, format!("The collector lost events: {}.", listed.join(", ")));
+    }
+    let perturbs = collector.on_off.filter(|ratio| ratio.high.0 < 1.0);
+    if let Some(ratio) = perturbs {
+        caveats.add(
+            Note,
+            format!(
+                "Collecting costs throughput: with it {} of that without.",
+                words::percent(ratio.value.0)
+            ),
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! What collected, what it missed, what it cost, and how it agrees with `schedstat`.
+
+use crate::curve::CONFIDENCE;
+use crate::number::{count, estimate, finite, quotient, seconds};
+use crate::stacks::Stacks;
+use kneepoint_stats::Interval;
+use kneepoint_stats::interval::mean_interval;
+use kneepoint_vocab::findings::Collector;
+use kneepoint_vocab::units::Ratio;
+use kneepoint_vocab::{ArmId, Estimate, Fact, Level, ThreadTime, Tier, TrialRecord};
+use std::collections::BTreeMap;
+
+/// Sums of both clocks over threads that have both.
+#[derive(Clone, Copy, Default)]
+struct Clocks {
+    running: f64,
+    running_reference: f64,
+    runnable: f64,
+    runnable_reference: f64,
+}
+
+impl Clocks {
+    fn add(&mut self, time: &ThreadTime) {
+        if let Some(reference) = time.schedstat_running {
+            self.running += seconds(time.running);
+            self.running_reference += seconds(reference);
+        }
+        if let Some(reference) = time.schedstat_runnable {
+            self.runnable += seconds(time.runnable_woken) + seconds(time.runnable_preempted);
+            self.runnable_reference += seconds(reference);
+        }
+    }
+}
+
+fn check(collector: f64, reference: f64) -> Option<Ratio> {
+    (reference > 0.0).then(|| Ratio(quotient(collector, reference)))
+}
+
+/// From all `trials` that count; costs from the baseline's at the focus level.
+pub(crate) fn collector(
+    trials: &[&TrialRecord],
+    stacks: &Stacks<'_>,
+    focus: Level,
+    on_off: Option<Estimate<Ratio>>,
+) -> Collector {
+    let mut all = Clocks::default();
+    let mut levels: BTreeMap<Level, Clocks> = BTreeMap::new();
+    let mut losses: BTreeMap<String, u64> = BTreeMap::new();
+    let mut tier: Option<Tier> = None;
+    let (mut taken, mut complete) = (0_u64, 0_u64);
+    for trial in trials {
+        for fact in &trial.facts {
+            match fact {
+                // The weaker tier is the one to speak of.
+                Fact::Tier { tier: spoke } => tier = tier.max(Some(*spoke)),
+                Fact::ThreadTime(time) => {
+                    all.add(time);
+                    levels.entry(trial.id.level).or_default().add(time);
+                }
+                Fact::Loss(loss) => {
+                    let sum = losses.entry(loss.what.clone()).or_default();
+                    *sum = sum.saturating_add(loss.count);
+                }
+                Fact::Stack(stack) => {
+                    taken = taken.saturating_add(stack.count);
+                    if stacks.complete(stack.stack) {
+                        complete = complete.saturating_add(stack.count);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let (programs, reader) = costs(trials, focus);
+    Collector {
+        tier,
+        cannot_see: tier.map(cannot_see).unwrap_or_default(),
+        programs,
+        reader,
+        on_off,
+        running_check: check(all.running, all.running_reference),
+        running_worst: worst(&levels),
+        runnable_check: check(all.runnable, all.runnable_reference),
+        stacks: taken,
+        stacks_complete: (taken > 0).then(|| Ratio(quotient(count(complete), count(taken)))),
+        losses: losses.into_iter().filter(|(_, lost)| *lost > 0).collect(),
+    }
+}
+
+fn worst(levels: &BTreeMap<Level, Clocks>) -> Option<(Level, Ratio)> {
+    levels
+        .iter()
+        .filter_map(|(level, clocks)| {
+            let ratio = check(clocks.running, clocks.running_reference)?;
+            Some((*level, Ratio((ratio.0 - 1.0).abs())))
+        })
+        .reduce(|worst, next| if next.1.0 > worst.1.0 { next } else { worst })
+}
+
+/// Shares of the machine's capacity at the focus level: eBPF programs, Kneepoint's own threads.
+fn costs(trials: &[&TrialRecord], focus: Level) -> (Option<Estimate<Ratio>>, Option<Ratio>) {
+    let (mut programs, mut readers) = (Vec::new(), Vec::new());
+    for trial in trials {
+        if trial.id.level != focus || trial.id.arm.0 != ArmId::BASELINE {
+            continue;
+        }
+        let mut capacity = 0.0;
+        let mut cost = None;
+        for fact in &trial.facts {
+            match fact {
+                Fact::CoreTime(core) => capacity = seconds(core.total),
+                Fact::Cost(found) => cost = Some(*found),
+                _ => {}
+            }
+        }
+        if let (Some(cost), true) = (cost, capacity > 0.0) {
+            programs.push(finite(seconds(cost.programs) / capacity));
+            readers.push(finite(seconds(cost.reader) / capacity));
+        }
+    }
+    if programs.is_empty() {
+        return (None, None);
+    }
+    let mean = crate::number::mean(&programs);
+    let interval = mean_interval(&programs, CONFIDENCE).unwrap_or(Interval::around(mean, 0.0));
+    let at_least_none = estimate(mean, interval.low.max(0.0), interval.high);
+    (Some(at_least_none), Some(Ratio(crate::number::mean(&readers))))
+}
+
+fn cannot_see(tier: Tier) -> Vec<String> {
+    let lines: &[&str] = match tier {
+        Tier::Full => &[
+            "waits that spin in user space without blocking: they show as CPU per operation",
+            "which thread of several readers holds a shared lock",
+        ],
+        Tier::Fallback => &[
+            "number and length of single waits, and who ended them",
+            "waits much shorter than the interval between two readings",
+            "locks inside the kernel",
+            "which wait a core was idle for: idle time is shared out by blocked time",
+            "threads that ended within a window",
+        ],
+    };
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}
+
+/// Stacks of a kind: number taken, and the share of their weight that reached the outermost
+/// frame.
+pub(crate) fn completeness<'a>(
+    weights: impl Iterator<Item = (&'a kneepoint_vocab::StackWeight, bool)>,
+) -> Option<Ratio> {
+    let (mut all, mut complete) = (0.0, 0.0);
+    for (stack, reached) in weights {
+        all += seconds(stack.weight);
+        complete += if reached { seconds(stack.weight) } else { 0.0 };
+    }
+    (all > 0.0).then(|| Ratio(quotient(complete, all)))
+}

@@ -1,0 +1,150 @@
+//! The core ledger as lines that people read.
+
+use crate::accounts::{Account, Accounts};
+use crate::balance::Balance;
+use crate::groups::Groups;
+use crate::number::{finite, quotient};
+use crate::slices::{Functions, Row};
+use kneepoint_vocab::Estimate;
+use kneepoint_vocab::findings::{CoreLedger, CoreLine, LineKind};
+use kneepoint_vocab::units::{Cores, Ratio, Seconds};
+use std::collections::BTreeMap;
+
+/// Lines below this part of C are summed.
+const LEAST_LINE: f64 = 0.01;
+/// Functions with a line of their own, at most.
+const MOST_FUNCTIONS: usize = 6;
+
+/// What a line of the core ledger stands for; a cause is charged by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Slot {
+    /// A user function or kernel entry, by index.
+    Function(usize),
+    /// Inflation of all other functions, or of all where there are no stacks.
+    OtherFunctions,
+    /// A wait group, by index.
+    Group(usize),
+    /// Runnable threads beside idle cores.
+    Scheduler,
+    /// The load generator.
+    Generator,
+}
+
+/// Functions whose inflation has a line of its own at this level, greatest first.
+pub(crate) fn shown_functions(balance: &Balance) -> Vec<usize> {
+    let Some(parts) = &balance.by_function else { return Vec::new() };
+    let mut shown: Vec<usize> =
+        (0..parts.len()).filter(|f| parts[*f] >= LEAST_LINE * balance.total).collect();
+    shown.sort_by(|a, b| parts[*b].total_cmp(&parts[*a]).then(a.cmp(b)));
+    shown.truncate(MOST_FUNCTIONS);
+    shown
+}
+
+/// Wait groups whose idle time has a line of its own at this level, greatest first.
+pub(crate) fn shown_groups(balance: &Balance) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..balance.idle.len())
+        .filter(|group| balance.idle[*group] >= LEAST_LINE * balance.total)
+        .collect();
+    shown.sort_by(|a, b| balance.idle[*b].total_cmp(&balance.idle[*a]).then(a.cmp(b)));
+    shown
+}
+
+/// Inflation of one function; NaN where the resample has no stacks.
+pub(crate) fn inflation_of(balance: &Balance, function: usize) -> f64 {
+    balance.by_function.as_ref().map_or(f64::NAN, |parts| parts[function])
+}
+
+/// Inflation beside the functions in `shown`.
+pub(crate) fn other_inflation(balance: &Balance, shown: &[usize]) -> f64 {
+    balance.inflated - shown.iter().map(|f| inflation_of(balance, *f)).sum::<f64>()
+}
+
+struct Lines<'a> {
+    accounts: &'a Accounts,
+    account: &'a Account,
+    causes: &'a BTreeMap<Slot, String>,
+    lines: Vec<CoreLine>,
+}
+
+impl Lines<'_> {
+    fn add(
+        &mut self,
+        kind: LineKind,
+        label: impl Into<String>,
+        slot: Option<Slot>,
+        quantity: impl Fn(&Row, &Balance) -> f64,
+    ) {
+        let cores: Estimate<Cores> = self.accounts.estimate(self.account, quantity);
+        if cores.value.0.abs() > 0.0 {
+            let cause = slot.and_then(|slot| self.causes.get(&slot).cloned());
+            self.lines.push(CoreLine { kind, label: label.into(), cores, cause });
+        }
+    }
+
+    fn functions(&mut self, functions: &Functions) {
+        let shown = shown_functions(&self.account.balance);
+        for function in &shown {
+            let what = &functions.list[*function];
+            self.add(what.kind, &what.label, Some(Slot::Function(*function)), |_, b| {
+                inflation_of(b, *function)
+            });
+        }
+        let label = if self.account.balance.by_function.is_none() {
+            "inflated (no stacks)"
+        } else if shown.is_empty() {
+            "inflated, spread over functions"
+        } else {
+            "other functions"
+        };
+        self.add(LineKind::Inflated, label, Some(Slot::OtherFunctions), |_, b| {
+            other_inflation(b, &shown)
+        });
+    }
+
+    fn idle(&mut self, groups: &Groups) {
+        let shown = shown_groups(&self.account.balance);
+        for group in &shown {
+            let what = &groups.list[*group];
+            self.add(what.line, format!("idle for {}", what.name), Some(Slot::Group(*group)), {
+                |_, b| b.idle[*group]
+            });
+        }
+        self.add(LineKind::IdleScheduler, "idle beside runnable threads", Some(Slot::Scheduler), {
+            |_, b| b.scheduler
+        });
+        self.add(LineKind::IdleOther, "idle for other waits", None, |_, b| {
+            let rest =
+                |(group, idle): (usize, &f64)| if shown.contains(&group) { 0.0 } else { *idle };
+            b.idle.iter().enumerate().map(rest).sum()
+        });
+        self.add(LineKind::IdleNoWork, "idle for want of clients", None, |_, b| b.not_asked);
+    }
+}
+
+/// The ledger of one level. The unattributed line closes the sum to C exactly.
+pub(crate) fn core_ledger(
+    accounts: &Accounts,
+    account: &Account,
+    groups: &Groups,
+    functions: &Functions,
+    causes: &BTreeMap<Slot, String>,
+) -> CoreLedger {
+    let mut lines = Lines { accounts, account, causes, lines: Vec::new() };
+    lines.add(LineKind::Useful, "useful", None, |_, b| b.useful);
+    lines.functions(functions);
+    lines.add(LineKind::Generator, "load generator", Some(Slot::Generator), |_, b| b.generator);
+    lines.add(LineKind::Interrupt, "steal by the hypervisor", None, |_, b| b.steal);
+    lines.add(LineKind::Interrupt, "interrupts", None, |_, b| b.irq);
+    lines.add(LineKind::Foreign, "other processes", None, |_, b| b.foreign);
+    lines.add(LineKind::Foreign, "Kneepoint itself", None, |_, b| b.kneepoint);
+    lines.idle(groups);
+    lines.add(LineKind::Unattributed, "unattributed", None, |_, b| b.unattributed);
+    let total = account.balance.total;
+    CoreLedger {
+        lines: lines.lines,
+        total: Cores(finite(total)),
+        closes_to: Ratio(quotient(account.balance.unattributed.abs(), total)),
+        demand: accounts.estimate(account, |row, _| row.demand()),
+        demand_reference: Seconds(finite(accounts.reference.demand)),
+    }
+}

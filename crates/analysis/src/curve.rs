@@ -1,0 +1,301 @@
+//! Throughput against level: the curve, its peak, its knee and its shape.
+
+use crate::number::{estimate, finite, median, point, quotient, tally};
+use crate::slices::{Block, Slice, sweep_at};
+use kneepoint_model::{Point, amdahl, bounds, usl};
+use kneepoint_stats::Interval;
+use kneepoint_stats::two_way::{Observation, TwoWay, fit};
+use kneepoint_vocab::findings::{Curve, CurvePoint, Fit, Knee, Shape};
+use kneepoint_vocab::units::{Nanos, PerSecond, Ratio, Seconds, Unit};
+use kneepoint_vocab::{Estimate, Latency, Level, Phase, TrialRecord};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Confidence of every interval.
+pub(crate) const CONFIDENCE: f64 = 0.95;
+/// A level this close to the peak is as good as the peak.
+const KNEE: f64 = 0.95;
+/// Below this part of the peak the curve has collapsed.
+const COLLAPSE: f64 = 0.7;
+/// Resamples of the curve.
+const RESAMPLES: usize = 2000;
+/// From this many starts on, starts rather than blocks are resampled: with fewer the interval
+/// would be governed by Student's t at one or two degrees of freedom and say nothing.
+pub(crate) const STARTS_TO_RESAMPLE: usize = 4;
+
+/// The measured levels with the fitted level + block model.
+pub(crate) struct Sweep<'a> {
+    levels: Vec<(Level, Vec<&'a TrialRecord>)>,
+    model: Option<TwoWay>,
+    plain: Vec<f64>,
+}
+
+impl<'a> Sweep<'a> {
+    /// From the baseline's counting sweep slices.
+    pub(crate) fn build(trials: &[&'a TrialRecord], seed: u64) -> Self {
+        let mut by_level: BTreeMap<Level, Vec<&'a TrialRecord>> = BTreeMap::new();
+        for trial in trials {
+            if trial.id.phase == Phase::Sweep && trial.throughput().get() > 0.0 {
+                by_level.entry(trial.id.level).or_default().push(trial);
+            }
+        }
+        let levels: Vec<(Level, Vec<&TrialRecord>)> = by_level.into_iter().collect();
+        let plain = levels.iter().map(|(_, trials)| geometric_mean(trials)).collect();
+        let model = fit(&observations(&levels), RESAMPLES, seed).ok();
+        Self { levels, model, plain }
+    }
+
+    /// Whether intervals could be had.
+    pub(crate) fn has_intervals(&self) -> bool {
+        self.model.is_some()
+    }
+
+    /// Blocks that hold a slice that counts.
+    pub(crate) fn blocks(&self) -> u32 {
+        let trials = self.levels.iter().flat_map(|(_, trials)| trials);
+        let blocks: BTreeSet<Block> = trials.map(|t| (t.id.start, t.id.block)).collect();
+        tally(blocks.len())
+    }
+
+    fn value(&self, level: usize) -> f64 {
+        self.model.as_ref().map_or(self.plain[level], |model| model.value(level))
+    }
+
+    fn throughput(&self, level: usize) -> Estimate<PerSecond> {
+        match &self.model {
+            Some(model) => from_interval(model.level(level, CONFIDENCE)),
+            None => point(self.plain[level]),
+        }
+    }
+
+    fn ratio(&self, over: usize, under: usize) -> Estimate<Ratio> {
+        match &self.model {
+            Some(model) if over != under => from_interval(model.ratio(over, under, CONFIDENCE)),
+            _ => point(quotient(self.value(over), self.value(under))),
+        }
+    }
+}
+
+pub(crate) fn from_interval<U: Unit>(interval: Interval) -> Estimate<U> {
+    estimate(interval.value, interval.low, interval.high)
+}
+
+fn observations(levels: &[(Level, Vec<&TrialRecord>)]) -> Vec<Observation> {
+    let all = || levels.iter().flat_map(|(_, trials)| trials);
+    let starts: BTreeSet<u32> = all().map(|trial| trial.id.start).collect();
+    let blocks: BTreeSet<Block> = all().map(|t| (t.id.start, t.id.block)).collect();
+    let blocks: Vec<Block> = blocks.into_iter().collect();
+    let several = starts.len() >= STARTS_TO_RESAMPLE;
+    let of_level = |(level, (_, trials)): (usize, &(Level, Vec<&TrialRecord>))| {
+        let one = |trial: &&TrialRecord| Observation {
+            level,
+            start: if several { trial.id.start as usize } else { 0 },
+            block: blocks.binary_search(&(trial.id.start, trial.id.block)).unwrap_or(0),
+            value: trial.throughput().get(),
+        };
+        trials.iter().map(one).collect::<Vec<_>>()
+    };
+    levels.iter().enumerate().flat_map(of_level).collect()
+}
+
+fn geometric_mean(trials: &[&TrialRecord]) -> f64 {
+    let logs: Vec<f64> = trials.iter().map(|trial| trial.throughput().get().ln()).collect();
+    finite(crate::number::mean(&logs).exp())
+}
+
+/// The curve. `demand` is D_ref in CPU seconds of one operation, where it is known; `switches`
+/// a level's switches a second. With no level at all the plan's focus stands in for the peak.
+pub(crate) fn curve(
+    sweep: &Sweep<'_>,
+    slices: &[Slice<'_>],
+    demand: Option<f64>,
+    focus: Level,
+) -> Curve {
+    let points: Vec<CurvePoint> = (0..sweep.levels.len())
+        .map(|level| {
+            let (at, trials) = &sweep.levels[level];
+            CurvePoint {
+                level: *at,
+                throughput: sweep.throughput(level),
+                ideal: PerSecond(ideal(sweep, *at, demand)),
+                latency: latency(trials),
+                switches: switches(slices, *at),
+                slices: tally(trials.len()),
+            }
+        })
+        .collect();
+    let drift = sweep.model.as_ref().map_or(0.0, |model| model.drift(CONFIDENCE).half_width());
+    let (peak, last) = (peak(points.len(), |at| sweep.value(at)), points.len().saturating_sub(1));
+    let Some(peak) = peak else {
+        let knee = Knee { level: focus, low: focus, high: focus, beyond_last: false };
+        return Curve {
+            points,
+            peak: focus,
+            knee,
+            last_over_peak: point(1.0),
+            shape: Shape::Flat,
+            fits: Vec::new(),
+            drift: Ratio(finite(drift)),
+        };
+    };
+    let last_over_peak = sweep.ratio(last, peak);
+    let rising = peak == last && last > 0 && sweep.ratio(last, last - 1).low.0 > 1.0;
+    Curve {
+        peak: points[peak].level,
+        knee: knee(sweep, rising),
+        last_over_peak,
+        shape: shape(&last_over_peak, rising),
+        fits: fits(&points),
+        points,
+        drift: Ratio(finite(drift)),
+    }
+}
+
+/// The level of the greatest value; the least level where several are equal.
+fn peak(levels: usize, value: impl Fn(usize) -> f64) -> Option<usize> {
+    (0..levels).reduce(|best, at| if value(at) > value(best) { at } else { best })
+}
+
+/// The smallest level whose value is at least 95 % of the peak's.
+fn knee_of(levels: usize, value: impl Fn(usize) -> f64) -> usize {
+    let most = peak(levels, &value).map_or(0.0, &value);
+    (0..levels).find(|at| value(*at) >= KNEE * most).unwrap_or(0)
+}
+
+fn knee(sweep: &Sweep<'_>, rising: bool) -> Knee {
+    let levels = sweep.levels.len();
+    let at = knee_of(levels, |level| sweep.value(level));
+    let (low, high) = sweep.model.as_ref().map_or((at, at), |model| {
+        let knees = (0..model.resamples())
+            .map(|resample| knee_of(levels, |level| model.replicate(level, resample)));
+        holding(at, &knees.collect::<Vec<_>>())
+    });
+    let name = |position: usize| sweep.levels[position].0;
+    let beyond_last = rising && at + 1 == levels;
+    Knee { level: name(at), low: name(low), high: name(high), beyond_last }
+}
+
+/// Least and greatest of the fewest levels, most frequent first, that hold 95 % of the
+/// resamples; the estimate itself is always among them.
+fn holding(estimate: usize, resampled: &[usize]) -> (usize, usize) {
+    let mut frequency: BTreeMap<usize, usize> = BTreeMap::new();
+    for level in resampled {
+        *frequency.entry(*level).or_default() += 1;
+    }
+    let mut ranked: Vec<(usize, usize)> = frequency.into_iter().collect();
+    ranked.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    let (mut held, mut low, mut high) = (0, estimate, estimate);
+    for (level, times) in ranked {
+        if held * 100 >= resampled.len() * 95 {
+            break;
+        }
+        held += times;
+        low = low.min(level);
+        high = high.max(level);
+    }
+    (low, high)
+}
+
+fn shape(last_over_peak: &Estimate<Ratio>, rising: bool) -> Shape {
+    if rising {
+        Shape::Rising
+    } else if last_over_peak.high.0 >= 1.0 {
+        Shape::Flat
+    } else if last_over_peak.value.0 < COLLAPSE {
+        Shape::Collapse
+    } else {
+        Shape::Retrograde
+    }
+}
+
+/// min(N / R(1), C / D_ref). R(1) is the least N / X over the levels: mostly that of one client,
+/// but one client alone can be slow because it pays for waking idle cores, and no bound may lie
+/// below what was measured.
+fn ideal(sweep: &Sweep<'_>, level: Level, demand: Option<f64>) -> f64 {
+    let responses = (0..sweep.levels.len())
+        .map(|at| f64::from(sweep.levels[at].0.clients) / sweep.value(at))
+        .filter(|response| response.is_finite() && *response > 0.0);
+    let alone = responses.fold(f64::INFINITY, f64::min);
+    finite(bounds::upper(level, Seconds(alone), Seconds(demand.unwrap_or(0.0))).0)
+}
+
+/// Fitted laws. A law that could not be fitted stays, with the reason why.
+fn fits(points: &[CurvePoint]) -> Vec<Fit> {
+    let measured: Vec<Point> = points
+        .iter()
+        .map(|point| Point { level: point.level, throughput: point.throughput.value })
+        .collect();
+    [usl::fit(&measured), amdahl::fit(&measured)]
+        .into_iter()
+        .map(Fit::from)
+        .map(all_finite)
+        .collect()
+}
+
+fn all_finite(mut fit: Fit) -> Fit {
+    for parameter in &mut fit.parameters {
+        if !parameter.value.is_finite() {
+            parameter.value = 0.0;
+            fit.not_identifiable.get_or_insert_with(|| "the fit has no finite value".to_owned());
+        }
+        parameter.error = parameter.error.filter(|error| error.is_finite());
+    }
+    fit.fitted.iter_mut().for_each(|x| x.0 = finite(x.0));
+    fit.residual.0 = finite(fit.residual.0);
+    fit
+}
+
+fn switches(slices: &[Slice<'_>], level: Level) -> Option<PerSecond> {
+    let rates: Vec<f64> = sweep_at(slices, level).iter().map(|s| s.row.switches).collect();
+    let mean = crate::number::mean(&rates);
+    (mean > 0.0).then_some(PerSecond(mean))
+}
+
+/// Median over slices of each figure.
+fn latency(trials: &[&TrialRecord]) -> Option<Latency> {
+    let all: Vec<Latency> = trials.iter().filter_map(|trial| trial.latency).collect();
+    if all.is_empty() {
+        return None;
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds >= 0")]
+    let middle = |figure: fn(&Latency) -> Nanos| {
+        let values: Vec<f64> = all.iter().map(|one| crate::number::count(figure(one).0)).collect();
+        Nanos(median(&values) as u64)
+    };
+    Some(Latency {
+        mean: middle(|l| l.mean),
+        p50: middle(|l| l.p50),
+        p95: middle(|l| l.p95),
+        p99: middle(|l| l.p99),
+        longest: middle(|l| l.longest),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knee_is_the_smallest_level_near_the_peak() {
+        let values = [50.0, 96.0, 100.0, 80.0];
+        assert_eq!(knee_of(4, |at| values[at]), 1);
+        assert_eq!(knee_of(1, |_| 3.0), 0);
+    }
+
+    #[test]
+    fn knee_interval_holds_the_frequent_levels() {
+        let resampled: Vec<usize> =
+            [vec![1; 60], vec![2; 36], vec![0; 4]].into_iter().flatten().collect();
+        assert_eq!(holding(1, &resampled), (1, 2));
+        assert_eq!(holding(3, &resampled), (1, 3));
+        assert_eq!(holding(2, &[]), (2, 2));
+    }
+
+    #[test]
+    fn shape_follows_the_interval() {
+        let of = |value: f64, low: f64, high: f64| estimate::<Ratio>(value, low, high);
+        assert_eq!(shape(&of(0.95, 0.9, 1.01), false), Shape::Flat);
+        assert_eq!(shape(&of(0.9, 0.85, 0.96), false), Shape::Retrograde);
+        assert_eq!(shape(&of(0.5, 0.45, 0.6), false), Shape::Collapse);
+        assert_eq!(shape(&of(1.0, 1.0, 1.0), true), Shape::Rising);
+    }
+}

@@ -1,0 +1,236 @@
+//! What each arm does against the arm it adds to: paired ratios, the A/A control's noise floor,
+//! and verdicts.
+//!
+//! A pair is the two arms' slices of one block. A verdict *better* or *worse* needs three
+//! things: the interval excludes 1, the estimate lies beyond the noise floor, and the p-value
+//! holds after Holm's correction. *No effect* needs the whole interval within the greater of
+//! the plan's smallest effect and the noise floor; it names the greatest deviation that the
+//! interval still allows. Everything else is undecided.
+
+use crate::curve::{CONFIDENCE, STARTS_TO_RESAMPLE, from_interval};
+use crate::number::{estimate, finite, mean, seconds, size, tally};
+use crate::slices::Block;
+use kneepoint_stats::holm;
+use kneepoint_stats::interval::mean_interval;
+use kneepoint_stats::paired::{Pair, PairedEffect, Scope, effect};
+use kneepoint_vocab::findings::{Effect, Noise, Verdict};
+use kneepoint_vocab::units::{PerSecond, Ratio, Seconds, Unit};
+use kneepoint_vocab::{
+    ArmId, ArmPlan, ArmRole, ArmStart, Estimate, Phase, Plan, Proof, RunRecord, TrialRecord,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The paired comparison of one arm.
+struct Comparison<'a> {
+    plan: &'a ArmPlan,
+    pairs: Vec<Pair>,
+    effect: Option<PairedEffect>,
+    proven: bool,
+}
+
+/// Everything the effects phase says.
+pub(crate) struct Compared {
+    pub(crate) noise: Noise,
+    pub(crate) effects: Vec<Effect>,
+    /// Throughput with the collector over throughput without.
+    pub(crate) on_off: Option<Estimate<Ratio>>,
+    /// Blocks that hold a slice that counts.
+    pub(crate) blocks: u32,
+    /// The most starts that an arm's pairs come from, where too few to speak of any start.
+    pub(crate) few_starts: Option<usize>,
+}
+
+/// Compares all arms of the plan. `trials` are those that count.
+pub(crate) fn compare(record: &RunRecord, trials: &[&TrialRecord]) -> Compared {
+    let plan = &record.plan;
+    let trials: Vec<&TrialRecord> =
+        trials.iter().copied().filter(|trial| trial.id.phase == Phase::Effects).collect();
+    let arms: Vec<Comparison<'_>> = plan
+        .arms
+        .iter()
+        .filter(|arm| arm.role != ArmRole::Baseline)
+        .map(|arm| comparison(arm, record, &trials))
+        .collect();
+    let noise = noise(&arms);
+    let adjusted = adjusted(&arms);
+    let effects =
+        arms.iter().zip(adjusted).map(|(arm, p)| describe(arm, p, &noise, record, &trials));
+    let blocks: BTreeSet<Block> = trials.iter().map(|t| (t.id.start, t.id.block)).collect();
+    let starts = arms.iter().filter_map(|arm| arm.effect.map(|effect| effect.starts)).max();
+    Compared {
+        effects: effects.collect(),
+        on_off: on_off(&arms),
+        blocks: tally(blocks.len()),
+        few_starts: starts.filter(|starts| *starts < STARTS_TO_RESAMPLE),
+        noise,
+    }
+}
+
+fn comparison<'a>(arm: &'a ArmPlan, record: &RunRecord, trials: &[&TrialRecord]) -> Comparison<'a> {
+    let pairs = pairs(&arm.id, &arm.over, trials);
+    let starts: BTreeSet<usize> = pairs.iter().map(|pair| pair.start).collect();
+    let scope =
+        if starts.len() >= STARTS_TO_RESAMPLE { Scope::AcrossStarts } else { Scope::TheseStarts };
+    let proven = proven(&record.arms, &arm.id);
+    Comparison { plan: arm, effect: effect(&pairs, scope).ok(), pairs, proven }
+}
+
+fn proven(starts: &[ArmStart], arm: &ArmId) -> bool {
+    starts.iter().filter(|start| &start.arm == arm).all(ArmStart::active)
+}
+
+/// Slices of both arms in one block at one level. A block that has several slices of an arm
+/// counts with their mean.
+fn pairs(arm: &ArmId, over: &ArmId, trials: &[&TrialRecord]) -> Vec<Pair> {
+    let mut cells: BTreeMap<_, (Vec<f64>, Vec<f64>, u32)> = BTreeMap::new();
+    for trial in trials {
+        let throughput = trial.throughput().get();
+        if !(throughput.is_finite() && throughput > 0.0) {
+            continue;
+        }
+        let cell = cells.entry((trial.id.block, trial.id.level)).or_default();
+        if &trial.id.arm == arm {
+            cell.0.push(throughput);
+            cell.2 = trial.id.start;
+        } else if &trial.id.arm == over {
+            cell.1.push(throughput);
+        }
+    }
+    cells
+        .into_iter()
+        .filter(|(_, (treated, base, _))| !treated.is_empty() && !base.is_empty())
+        .map(|((block, _), (treated, base, start))| Pair {
+            start: start as usize,
+            block: block as usize,
+            base: mean(&base),
+            treated: mean(&treated),
+        })
+        .collect()
+}
+
+/// The A/A control. Without one, or with a single pair, nothing below a factor of 2 counts.
+fn noise(arms: &[Comparison<'_>]) -> Noise {
+    let control = arms.iter().find(|arm| arm.plan.role == ArmRole::Control);
+    let pairs = control.map_or(0, |control| tally(control.pairs.len()));
+    let Some(effect) = control.and_then(|control| control.effect) else {
+        return Noise { ratio: estimate(1.0, 0.0, 2.0), floor: Ratio(1.0), pairs };
+    };
+    let ratio: Estimate<Ratio> = from_interval(effect.ratio(CONFIDENCE));
+    Noise { floor: Ratio(deviation(&ratio).max(ratio.half_width())), ratio, pairs }
+}
+
+/// The greatest deviation from 1 inside an interval.
+fn deviation(ratio: &Estimate<Ratio>) -> f64 {
+    (ratio.low.0 - 1.0).abs().max((ratio.high.0 - 1.0).abs())
+}
+
+/// Holm's correction over the treatments that can be judged.
+fn adjusted(arms: &[Comparison<'_>]) -> Vec<Option<f64>> {
+    let judged = |arm: &Comparison<'_>| arm.plan.role == ArmRole::Treatment && arm.proven;
+    let p_values: Vec<f64> = arms
+        .iter()
+        .map(|arm| arm.effect.filter(|_| judged(arm)).map_or(f64::NAN, |e| e.p_value()))
+        .collect();
+    holm::adjust(&p_values).into_iter().map(|p| p.is_finite().then_some(p)).collect()
+}
+
+fn describe(
+    arm: &Comparison<'_>,
+    p_holm: Option<f64>,
+    noise: &Noise,
+    record: &RunRecord,
+    trials: &[&TrialRecord],
+) -> Effect {
+    let starts: Vec<&ArmStart> =
+        record.arms.iter().filter(|start| start.arm == arm.plan.id).collect();
+    let effect = arm.effect.filter(|_| arm.proven);
+    let used: BTreeSet<usize> = arm.pairs.iter().map(|pair| pair.start).collect();
+    Effect {
+        arm: arm.plan.id.clone(),
+        role: arm.plan.role,
+        label: arm.plan.label.clone(),
+        over: arm.plan.over.clone(),
+        changes: arm.plan.changes.clone(),
+        ratio: effect.map(|effect| from_interval(effect.ratio(CONFIDENCE))),
+        throughput: if arm.proven { throughput(&arm.plan.id, trials) } else { None },
+        pairs: tally(arm.pairs.len()),
+        starts: tally(used.len().max(starts.len())),
+        verdict: verdict(arm, effect, p_holm, noise, &record.plan),
+        p_holm,
+        proofs: distinct_proofs(&starts),
+        pair_ratios: if arm.proven {
+            arm.pairs.iter().map(|pair| Ratio(finite(pair.treated / pair.base))).collect()
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+/// Each proof once; where starts differ, each finding once.
+fn distinct_proofs(starts: &[&ArmStart]) -> Vec<Proof> {
+    let mut proofs: Vec<Proof> = Vec::new();
+    for proof in starts.iter().flat_map(|start| &start.proofs) {
+        if !proofs.contains(proof) {
+            proofs.push(proof.clone());
+        }
+    }
+    proofs
+}
+
+fn throughput(arm: &ArmId, trials: &[&TrialRecord]) -> Option<Estimate<PerSecond>> {
+    let logs: Vec<f64> = trials
+        .iter()
+        .filter(|trial| &trial.id.arm == arm)
+        .map(|trial| trial.throughput().get().ln())
+        .filter(|log| log.is_finite())
+        .collect();
+    match mean_interval(&logs, CONFIDENCE) {
+        Ok(interval) => Some(from_interval(interval.map(f64::exp))),
+        Err(_) => logs.first().map(|log| crate::number::point(log.exp())),
+    }
+}
+
+fn verdict(
+    arm: &Comparison<'_>,
+    effect: Option<PairedEffect>,
+    p_holm: Option<f64>,
+    noise: &Noise,
+    plan: &Plan,
+) -> Verdict {
+    if !arm.proven {
+        return Verdict::Invalid;
+    }
+    // Without a control the floor is a refusal, not a bound that 'no effect' could rest on.
+    let floor = if noise.pairs < 2 { 0.0 } else { noise.floor.0 };
+    let target = plan.smallest_effect.0.max(floor).max(1e-3);
+    let pair_costs = 2.0 * (seconds(plan.slice) + seconds(plan.ramp));
+    let Some(effect) = effect else {
+        return Verdict::Undecided { needs: Seconds(finite(FIRST_PAIRS * pair_costs)) };
+    };
+    let ratio: Estimate<Ratio> = from_interval(effect.ratio(CONFIDENCE));
+    let distance = ratio.value.0 - 1.0;
+    let excludes_one = ratio.low.0 > 1.0 || ratio.high.0 < 1.0;
+    let holds = p_holm.is_none_or(|p| p < 1.0 - CONFIDENCE);
+    if excludes_one && holds && distance.abs() > noise.floor.0 {
+        return if distance > 0.0 { Verdict::Better } else { Verdict::Worse };
+    }
+    if deviation(&ratio) <= target {
+        return Verdict::NoEffect { smallest: Ratio(deviation(&ratio)) };
+    }
+    // To decide, the half-width must fall below the room between the estimate and the nearer
+    // border: 1 for an effect, the target for none.
+    let room = distance.abs().max(target - distance.abs()).max(target / 4.0);
+    let pairs = effect.pairs_for(room.ln_1p(), CONFIDENCE);
+    let further = (pairs - size(effect.pairs)).max(1.0);
+    Verdict::Undecided { needs: Seconds(finite(further * pair_costs)) }
+}
+
+/// Pairs proposed where there are too few to see any noise.
+const FIRST_PAIRS: f64 = 6.0;
+
+/// The unprobed arm is measured over the baseline; its inverse is what the collector leaves.
+fn on_off(arms: &[Comparison<'_>]) -> Option<Estimate<Ratio>> {
+    let unprobed = arms.iter().find(|arm| arm.plan.role == ArmRole::Unprobed)?;
+    let ratio = unprobed.effect?.ratio(CONFIDENCE);
+    (ratio.low > 0.0).then(|| estimate(1.0 / ratio.value, 1.0 / ratio.high, 1.0 / ratio.low))
+}

@@ -1,0 +1,327 @@
+//! Wait keys merged into causes of waiting.
+//!
+//! A key's object is an address, different in every process. One object is one lock, so all
+//! its waits belong together whatever their callers; objects of different processes, or of
+//! one kind, belong together when the same function names them. Hence: united by object, then
+//! by name. Other waits (device, socket, timer ...) are united by their reason.
+
+use crate::naming::{Machinery, kernel_naming_frames, machinery, naming_frames};
+use crate::number::seconds;
+use crate::stacks::Stacks;
+use kneepoint_vocab::findings::{CauseKind, LineKind};
+use kneepoint_vocab::{
+    ArmId, Fact, StackKind, StackWeight, TrialRecord, Wait, WaitKey, WaitReason,
+};
+use std::collections::BTreeMap;
+
+/// Frames of a chain that are kept as a cause's path.
+const PATH: usize = 5;
+/// Frames outward from the first choice that are tried for one that most stacks agree on.
+const NAMING_DEPTH: usize = 4;
+/// Objects without a name, lighter than this part of all blocked time, are one group.
+const UNNAMED_APART: f64 = 0.01;
+
+/// What is waited for, within one process or by a name that holds across processes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Node {
+    /// A lock known by its address in one start of one arm.
+    Object { arm: ArmId, start: u32, kernel: bool, address: u64 },
+    /// A lock with a proven name.
+    Named { kernel: bool, name: String },
+    /// Anything else, by its reason, and by system call where the reason says nothing.
+    Reason { reason: WaitReason, syscall: i32 },
+}
+
+fn node_of(trial: &TrialRecord, key: &WaitKey) -> Node {
+    let kernel = key.reason == WaitReason::KernelLock;
+    let lock = kernel || matches!(key.reason, WaitReason::UserLock | WaitReason::Condition);
+    match (&key.object_name, key.object) {
+        (Some(name), _) if lock => Node::Named { kernel, name: name.clone() },
+        (None, address) if lock && address != 0 => {
+            Node::Object { arm: trial.id.arm.clone(), start: trial.id.start, kernel, address }
+        }
+        _ => {
+            let syscall = if key.reason == WaitReason::Other { key.syscall } else { 0 };
+            Node::Reason { reason: key.reason, syscall }
+        }
+    }
+}
+
+/// All that is waited for under one name.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) kind: CauseKind,
+    pub(crate) line: LineKind,
+    pub(crate) name: String,
+    /// Innermost first.
+    pub(crate) path: Vec<String>,
+    /// Distinct objects within one process, at most; 0 where the reason has no object.
+    pub(crate) objects: usize,
+}
+
+/// What the record says of one node.
+#[derive(Default)]
+struct Seen {
+    blocked: BTreeMap<WaitReason, f64>,
+    machinery: BTreeMap<&'static str, f64>,
+    first: BTreeMap<String, f64>,
+    within: BTreeMap<String, (f64, f64)>,
+    chains: BTreeMap<Vec<String>, f64>,
+    stacks: f64,
+}
+
+/// The groups of a run.
+pub(crate) struct Groups {
+    pub(crate) list: Vec<Group>,
+    index: BTreeMap<Node, usize>,
+}
+
+impl Groups {
+    /// From the waits and the waiting stacks of `trials`.
+    pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>) -> Self {
+        let mut seen: BTreeMap<Node, Seen> = BTreeMap::new();
+        for trial in trials {
+            for fact in &trial.facts {
+                match fact {
+                    Fact::Wait(wait) => note_wait(&mut seen, trial, wait),
+                    Fact::Stack(stack) => note_stack(&mut seen, trial, stack, stacks),
+                    _ => {}
+                }
+            }
+        }
+        unite(seen)
+    }
+
+    /// The group of a wait of `trial`.
+    pub(crate) fn of(&self, trial: &TrialRecord, key: &WaitKey) -> Option<usize> {
+        self.index.get(&node_of(trial, key)).copied()
+    }
+}
+
+fn note_wait(seen: &mut BTreeMap<Node, Seen>, trial: &TrialRecord, wait: &Wait) {
+    let entry = seen.entry(node_of(trial, &wait.key)).or_default();
+    *entry.blocked.entry(wait.key.reason).or_default() += seconds(wait.blocked);
+}
+
+fn note_stack(
+    seen: &mut BTreeMap<Node, Seen>,
+    trial: &TrialRecord,
+    stack: &StackWeight,
+    stacks: &Stacks<'_>,
+) {
+    let (StackKind::OffCpu, Some(key)) = (stack.kind, &stack.wait) else { return };
+    let weight = seconds(stack.weight);
+    let frames = stacks.frames(stack.stack);
+    if frames.is_empty() || weight <= 0.0 {
+        return;
+    }
+    let entry = seen.entry(node_of(trial, key)).or_default();
+    let names = if key.reason == WaitReason::KernelLock {
+        kernel_naming_frames(frames)
+    } else {
+        naming_frames(frames)
+    };
+    entry.stacks += weight;
+    *entry.machinery.entry(word(machinery(frames))).or_default() += weight;
+    let Some(first) = names.first() else { return };
+    *entry.first.entry(first.clone()).or_default() += weight;
+    for (depth, name) in names.iter().take(NAMING_DEPTH).enumerate() {
+        if names[..depth].contains(name) {
+            continue;
+        }
+        let (sum, depths) = entry.within.entry(name.clone()).or_default();
+        *sum += weight;
+        *depths += weight * crate::number::size(depth);
+    }
+    *entry.chains.entry(names.into_iter().take(PATH).collect()).or_default() += weight;
+}
+
+fn word(machinery: Machinery) -> &'static str {
+    match machinery {
+        Machinery::Mutex => "mutex",
+        Machinery::ReadWrite => "reader-writer lock",
+        Machinery::Semaphore => "semaphore",
+        Machinery::Condition => "condition",
+        Machinery::Unknown => "lock",
+    }
+}
+
+/// The heaviest entry; ties go to the least key, so that the choice is the same every time.
+fn heaviest<K: Ord + Clone>(weights: &BTreeMap<K, f64>) -> Option<(K, f64)> {
+    let mut best: Option<(&K, f64)> = None;
+    for (key, weight) in weights {
+        if best.is_none_or(|(_, most)| *weight > most) {
+            best = Some((key, *weight));
+        }
+    }
+    best.map(|(key, weight)| (key.clone(), weight))
+}
+
+impl Seen {
+    /// The first choice of most stacks, else the innermost frame that most stacks share, else
+    /// the heaviest first choice.
+    fn name(&self) -> Option<String> {
+        let (first, weight) = heaviest(&self.first)?;
+        if weight * 2.0 >= self.stacks {
+            return Some(first);
+        }
+        let shared = self
+            .within
+            .iter()
+            .filter(|(_, (sum, _))| *sum * 2.0 >= self.stacks)
+            .min_by(|a, b| (a.1.1 / a.1.0).total_cmp(&(b.1.1 / b.1.0)));
+        Some(shared.map_or(first, |(name, _)| name.clone()))
+    }
+
+    fn reason(&self) -> WaitReason {
+        heaviest(&self.blocked).map_or(WaitReason::Other, |(reason, _)| reason)
+    }
+
+    fn all_blocked(&self) -> f64 {
+        self.blocked.values().sum()
+    }
+
+    fn machinery(&self) -> &'static str {
+        heaviest(&self.machinery).map_or("lock", |(word, _)| word)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (reason, blocked) in &other.blocked {
+            *self.blocked.entry(*reason).or_default() += blocked;
+        }
+        for (word, weight) in &other.machinery {
+            *self.machinery.entry(word).or_default() += weight;
+        }
+        for (name, weight) in &other.first {
+            *self.first.entry(name.clone()).or_default() += weight;
+        }
+        for (chain, weight) in &other.chains {
+            *self.chains.entry(chain.clone()).or_default() += weight;
+        }
+        self.stacks += other.stacks;
+    }
+}
+
+/// What unites nodes: `(kind word, name)`.
+fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> (String, String) {
+    match node {
+        Node::Named { kernel, name } => {
+            (if *kernel { "named kernel lock" } else { "named lock" }.to_owned(), name.clone())
+        }
+        Node::Object { kernel, address, .. } => {
+            let kind = if *kernel { "kernel lock" } else { lock_or_condition(seen) };
+            let name = seen.name().unwrap_or_else(|| {
+                if seen.all_blocked() >= UNNAMED_APART * all_blocked {
+                    format!("{address:#x}")
+                } else {
+                    String::new()
+                }
+            });
+            (kind.to_owned(), name)
+        }
+        Node::Reason { reason, syscall } => ("reason".to_owned(), format!("{reason:?} {syscall}")),
+    }
+}
+
+/// A futex wait with a bitset may be a condition variable's or a mutex's (Rust's standard
+/// mutex waits so); the stack's machinery decides, the reason only where there is none.
+fn lock_or_condition(seen: &Seen) -> &'static str {
+    match (seen.machinery(), seen.reason()) {
+        ("mutex" | "reader-writer lock", _) => "lock",
+        ("condition", _) | (_, WaitReason::Condition) => "condition",
+        _ => "lock",
+    }
+}
+
+fn unite(seen: BTreeMap<Node, Seen>) -> Groups {
+    let all_blocked: f64 = seen.values().map(Seen::all_blocked).sum();
+    let mut united: BTreeMap<(String, String), (Seen, Vec<Node>)> = BTreeMap::new();
+    for (node, what) in seen {
+        let entry = united.entry(union_key(&node, &what, all_blocked)).or_default();
+        entry.0.merge(&what);
+        entry.1.push(node);
+    }
+    let mut groups = Groups { list: Vec::new(), index: BTreeMap::new() };
+    for ((kind, name), (what, nodes)) in united {
+        for node in &nodes {
+            groups.index.insert(node.clone(), groups.list.len());
+        }
+        groups.list.push(describe(&kind, &name, &what, &nodes));
+    }
+    groups
+}
+
+fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
+    let reason = what.reason();
+    let path = heaviest(&what.chains).map(|(chain, _)| chain).unwrap_or_default();
+    let (cause, line, name) = match kind {
+        "named lock" => (CauseKind::Lock, LineKind::IdleLock, name.to_owned()),
+        "named kernel lock" => (CauseKind::KernelLock, LineKind::IdleKernelLock, name.to_owned()),
+        "kernel lock" => {
+            (CauseKind::KernelLock, LineKind::IdleKernelLock, lock_name("kernel lock", name))
+        }
+        "lock" => (CauseKind::Lock, LineKind::IdleLock, lock_name(what.machinery(), name)),
+        "condition" => (CauseKind::Peer, LineKind::IdlePeer, lock_name("condition", name)),
+        _ => reason_words(reason, nodes),
+    };
+    Group { kind: cause, line, name, path, objects: objects(nodes) }
+}
+
+fn lock_name(word: &str, name: &str) -> String {
+    if name.is_empty() {
+        format!("{word}s without a name")
+    } else if name.starts_with("0x") {
+        format!("{word} at {name}")
+    } else {
+        format!("{word} in {name}")
+    }
+}
+
+/// Distinct addresses in the process that has most of them.
+fn objects(nodes: &[Node]) -> usize {
+    let mut by_process: BTreeMap<(&ArmId, u32), usize> = BTreeMap::new();
+    for node in nodes {
+        if let Node::Object { arm, start, .. } = node {
+            *by_process.entry((arm, *start)).or_default() += 1;
+        }
+    }
+    by_process.values().copied().max().unwrap_or(0)
+}
+
+fn reason_words(reason: WaitReason, nodes: &[Node]) -> (CauseKind, LineKind, String) {
+    let (kind, line, words) = match reason {
+        WaitReason::UserLock => (CauseKind::Lock, LineKind::IdleLock, "a user lock"),
+        WaitReason::Condition => (CauseKind::Peer, LineKind::IdlePeer, "a condition variable"),
+        WaitReason::KernelLock => {
+            (CauseKind::KernelLock, LineKind::IdleKernelLock, "a kernel lock")
+        }
+        WaitReason::Device => (CauseKind::Device, LineKind::IdleDevice, "a device"),
+        WaitReason::File => (CauseKind::Device, LineKind::IdleDevice, "a file"),
+        WaitReason::Pipe => (CauseKind::Peer, LineKind::IdlePeer, "a pipe"),
+        WaitReason::Socket => (CauseKind::Peer, LineKind::IdlePeer, "a socket"),
+        WaitReason::Poll => (CauseKind::Peer, LineKind::IdlePeer, "poll"),
+        WaitReason::Process => (CauseKind::Peer, LineKind::IdlePeer, "another process"),
+        WaitReason::Timer => (CauseKind::Other, LineKind::IdleOther, "a timer"),
+        WaitReason::PageFault => (CauseKind::Other, LineKind::IdleOther, "a page fault"),
+        WaitReason::Other => (CauseKind::Other, LineKind::IdleOther, "something else"),
+    };
+    let call = nodes.iter().find_map(|node| match node {
+        Node::Reason { reason: WaitReason::Other, syscall } if *syscall >= 0 => Some(*syscall),
+        _ => None,
+    });
+    let words = call.map_or_else(|| words.to_owned(), |call| format!("system call {call}"));
+    (kind, line, words)
+}
+
+/// Whether a thread that serves no client waits for work when it waits for this.
+pub(crate) fn is_wait_for_work(reason: WaitReason) -> bool {
+    matches!(
+        reason,
+        WaitReason::Condition
+            | WaitReason::Pipe
+            | WaitReason::Socket
+            | WaitReason::Poll
+            | WaitReason::Timer
+            | WaitReason::Process
+    )
+}

@@ -1,0 +1,95 @@
+//! The story in one sentence.
+
+use crate::words;
+use kneepoint_vocab::ArmRole;
+use kneepoint_vocab::findings::{Cause, CauseKind, Curve, Effect, Shape, Verdict};
+
+/// Where it stops scaling, why, and what cures it.
+pub(crate) fn headline(
+    curve: &Curve,
+    causes: &[Cause],
+    scales: bool,
+    effects: &[Effect],
+) -> String {
+    if curve.points.is_empty() {
+        return "Nothing was measured.".to_owned();
+    }
+    let mut parts = vec![scaling(curve, scales)];
+    parts.extend(causes.first().map(reason));
+    parts.extend(cure(causes, effects));
+    format!("{}.", parts.join("; "))
+}
+
+fn scaling(curve: &Curve, scales: bool) -> String {
+    let knee = words::counted(curve.knee.level.clients, "client");
+    if curve.points.len() == 1 {
+        return format!("Measured at {knee} only");
+    }
+    if curve.knee.beyond_last {
+        let last = words::counted(curve.knee.level.clients, "client");
+        return format!("Still rises at {last}: the knee lies beyond");
+    }
+    let fall = match (curve.shape, lowest_after_peak(curve)) {
+        (Shape::Collapse | Shape::Retrograde, Some((clients, ratio))) => {
+            format!(", falls to {} at {clients}", words::times(ratio))
+        }
+        _ => String::new(),
+    };
+    if scales && fall.is_empty() {
+        return format!("Scales as far as the cores reach, full at {knee}");
+    }
+    format!("Stops scaling at {knee}{fall}")
+}
+
+/// The deepest point behind the peak, over the peak.
+fn lowest_after_peak(curve: &Curve) -> Option<(u32, f64)> {
+    let peak = curve.points.iter().position(|point| point.level == curve.peak)?;
+    let most = curve.points[peak].throughput.value.0;
+    curve.points[peak + 1..]
+        .iter()
+        .map(|point| {
+            let ratio = crate::number::quotient(point.throughput.value.0, most);
+            (point.level.clients, ratio)
+        })
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn reason(cause: &Cause) -> String {
+    let share = words::percent(cause.share.value.0);
+    let one = match cause.kind {
+        CauseKind::Lock => "one lock",
+        CauseKind::KernelLock => "one kernel lock",
+        CauseKind::Kernel => "kernel work",
+        CauseKind::Function => "more CPU for one operation",
+        CauseKind::Device => "a device",
+        CauseKind::Peer => "waiting for a peer",
+        CauseKind::Scheduler => "the scheduler",
+        CauseKind::Generator => "the load generator",
+        CauseKind::Other => "one kind of wait",
+    };
+    let name = cause.path.first().unwrap_or(&cause.name);
+    if name.is_empty() || cause.kind == CauseKind::Generator {
+        return format!("{share} of the loss is {one}");
+    }
+    format!("{share} of the loss is {one} ({name})")
+}
+
+/// The greatest proven cure; of the first cause, if there is one for it.
+fn cure(causes: &[Cause], effects: &[Effect]) -> Option<String> {
+    let ratio = |effect: &Effect| effect.ratio.map_or(0.0, |ratio| ratio.value.0);
+    let better = || {
+        effects
+            .iter()
+            .filter(|effect| effect.role == ArmRole::Treatment && effect.verdict == Verdict::Better)
+    };
+    let of_first = causes
+        .first()
+        .and_then(|cause| cause.cured_by.as_ref())
+        .and_then(|arm| better().find(|effect| &effect.arm == arm));
+    let best = better().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    if let Some(effect) = of_first.or(best) {
+        return Some(format!("{} gives {}", effect.label, words::times(ratio(effect))));
+    }
+    let tried = effects.iter().filter(|effect| effect.role == ArmRole::Treatment).count();
+    (tried > 0).then(|| "no treatment tried helps".to_owned())
+}

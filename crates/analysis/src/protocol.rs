@@ -1,0 +1,68 @@
+//! How the run was measured, in counts.
+
+use crate::number::{count, mean, seconds, tally};
+use kneepoint_vocab::findings::Protocol;
+use kneepoint_vocab::units::{Ratio, Seconds};
+use kneepoint_vocab::{Disposition, Phase, RunRecord, TrialRecord};
+use std::collections::BTreeMap;
+
+/// What the run says of itself where its end is missing.
+pub(crate) const CUT_OFF: &str = "cut off";
+
+/// Counts over the sweep and the effects phase; `trials` are those that count.
+pub(crate) fn protocol(
+    record: &RunRecord,
+    trials: &[&TrialRecord],
+    sweep_blocks: u32,
+    effect_blocks: u32,
+) -> Protocol {
+    let analysed = || record.trials.iter().filter(|trial| trial.id.phase != Phase::WarmUp);
+    let with = |wanted: fn(&Disposition) -> bool| {
+        tally(analysed().filter(|trial| wanted(&trial.disposition)).count())
+    };
+    let share = |of: fn(&TrialRecord) -> f64| {
+        Ratio(mean(&trials.iter().map(|trial| of(trial)).collect::<Vec<f64>>()))
+    };
+    let elapsed =
+        record.end.as_ref().map_or_else(|| last_seen(record), |end| end.elapsed.seconds().0);
+    Protocol {
+        elapsed: Seconds(elapsed),
+        slices: tally(trials.len()),
+        repeated: with(|d| matches!(d, Disposition::Polluted)),
+        kept_polluted: with(|d| matches!(d, Disposition::KeptPolluted)),
+        failed: with(|d| matches!(d, Disposition::Failed { .. })),
+        slice: record.plan.slice.seconds(),
+        sweep_blocks,
+        effect_blocks,
+        starts: starts(record),
+        seed: record.plan.seed,
+        stopped_by: record.end.as_ref().map_or(CUT_OFF, |end| &end.stopped_by).to_owned(),
+        steady: record.end.as_ref().is_some_and(|end| end.steady),
+        foreign: share(|trial| trial.pollution.foreign.0),
+        steal: share(|trial| trial.pollution.steal.0),
+    }
+}
+
+/// The end of the last window, where the run was cut off.
+fn last_seen(record: &RunRecord) -> f64 {
+    let ends = record.trials.iter().map(|t| seconds(t.window.begin) + seconds(t.window.length));
+    ends.fold(0.0, f64::max)
+}
+
+/// Starts of the arm that was started least often.
+fn starts(record: &RunRecord) -> u32 {
+    let mut by_arm: BTreeMap<&str, u32> = BTreeMap::new();
+    for start in &record.arms {
+        *by_arm.entry(start.arm.0.as_str()).or_default() += 1;
+    }
+    by_arm.values().copied().min().unwrap_or(0)
+}
+
+/// Share of all slices that were polluted, repeated or not.
+pub(crate) fn polluted_share(protocol: &Protocol) -> f64 {
+    let polluted = count(u64::from(protocol.repeated) + u64::from(protocol.kept_polluted));
+    let all = count(
+        u64::from(protocol.slices) + u64::from(protocol.repeated) + u64::from(protocol.failed),
+    );
+    crate::number::quotient(polluted, all)
+}

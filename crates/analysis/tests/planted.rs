@@ -1,0 +1,260 @@
+//! Records with a planted truth: the analysis has to find it, and nothing else.
+
+mod common;
+
+use common::*;
+use kneepoint_analysis::analyse;
+use kneepoint_vocab::findings::{CauseKind, LineKind, Severity, Shape, Verdict};
+use kneepoint_vocab::units::Ratio;
+use kneepoint_vocab::*;
+
+#[test]
+fn planted_lock_is_the_first_cause() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, locked);
+    let findings = analyse(&record);
+    let first = &findings.causes[0];
+    assert_eq!(first.kind, CauseKind::Lock);
+    assert_eq!(first.id, "lock-1");
+    assert_eq!(first.name, "mutex in sqlite3BtreeEnter");
+    assert_eq!(first.path[..2], ["sqlite3BtreeEnter", "sqlite3VdbeEnter"]);
+    // 1.3 idle + 0.1 scheduler + 0.6 - 0.45 * 0.9 inflated = 1.595 lost.
+    assert!((first.share.value.0 - 1.3 / 1.595).abs() < 0.03, "{:?}", first.share);
+    assert!(first.share.low.0 <= first.share.value.0 && first.share.value.0 <= first.share.high.0);
+    assert!((first.waits.unwrap().value.0 - 60_000.0).abs() < 1.0);
+    assert_eq!(first.holders[0], ("running".to_owned(), Ratio(0.9)));
+    assert!(first.stacks.is_some());
+    let futex = findings.causes.iter().find(|c| c.name == "kernel: futex").unwrap();
+    assert_eq!(futex.kind, CauseKind::Kernel);
+    assert_eq!(futex.follows_from.as_deref(), Some("lock-1"));
+    assert_eq!(findings.curve.knee.level.clients, 1);
+    assert_eq!(findings.curve.shape, Shape::Collapse);
+    assert!(findings.trustworthy, "{:?}", findings.caveats);
+    assert!(findings.headline.starts_with("Stops scaling at 1 client"), "{}", findings.headline);
+    assert!(findings.headline.contains("one lock (sqlite3BtreeEnter)"), "{}", findings.headline);
+}
+
+#[test]
+fn one_lock_of_several_processes_and_callers_is_one_cause() {
+    let mut record = empty(&[1, 2], 2);
+    for block in 0..6 {
+        for clients in [1, 2] {
+            let mut cell = locked(clients);
+            cell.lock_stack = if block % 2 == 0 { 2 } else { 3 };
+            let start = block / 2;
+            record.trials.push(trial(Phase::Sweep, block, ArmId::BASELINE, start, clients, &cell));
+        }
+    }
+    let findings = analyse(&record);
+    let locks = findings.causes.iter().filter(|cause| cause.kind == CauseKind::Lock).count();
+    assert_eq!(locks, 1, "{:#?}", findings.causes);
+}
+
+#[test]
+fn nothing_wrong_names_no_cause() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, scaling);
+    let findings = analyse(&record);
+    assert!(findings.causes.is_empty(), "{:?}", findings.causes);
+    assert!(findings.curve.knee.beyond_last);
+    assert_eq!(findings.curve.shape, Shape::Rising);
+    assert!(findings.trustworthy, "{:?}", findings.caveats);
+}
+
+#[test]
+fn more_cpu_for_one_operation_is_charged_to_the_function() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 4, |clients| match clients {
+        1 => Cell { throughput: 1000.0, system: 1.0, ..Cell::default() },
+        _ => Cell {
+            throughput: 800.0,
+            system: 2.0,
+            idle_uncharged: 0.0,
+            on_cpu: vec![(0, 0.8), (4, 1.2)],
+            ..Cell::default()
+        },
+    });
+    let findings = analyse(&record);
+    assert_eq!(findings.causes[0].kind, CauseKind::Function);
+    assert_eq!(findings.causes[0].name, "spin");
+    assert!((findings.causes[0].lost.value.0 - 1.2).abs() < 0.05, "{:?}", findings.causes[0].lost);
+    assert!(findings.causes[0].share.value.0 > 0.95);
+}
+
+#[test]
+fn cores_not_asked_for_are_no_loss() {
+    let mut record = empty(&[1, 2], 1);
+    sweep(&mut record, 4, scaling);
+    let findings = analyse(&record);
+    assert!(findings.causes.is_empty());
+    let ledger = &findings.ledgers[0].core;
+    let line = ledger.lines.iter().find(|line| line.kind == LineKind::IdleNoWork).unwrap();
+    assert!((line.cores.value.0 - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn idle_workers_are_never_causes() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 4, locked);
+    for trial in &mut record.trials {
+        let mut idle = key(0x99);
+        idle.reason = WaitReason::Poll;
+        trial.facts.push(Fact::Wait(Wait {
+            role: ThreadRole::Other,
+            name: "worker".to_owned(),
+            key: idle,
+            blocked: Nanos(30_000_000_000),
+            count: 5,
+            longest: Nanos(1_000_000_000),
+            idle_charged: Nanos(0),
+            holders: Holders::default(),
+        }));
+    }
+    let findings = analyse(&record);
+    assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Peer));
+    assert_eq!(findings.causes[0].kind, CauseKind::Lock);
+}
+
+#[test]
+fn fallback_tier_says_what_it_cannot_see() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 4, locked);
+    for trial in &mut record.trials {
+        trial.facts[0] = Fact::Tier { tier: Tier::Fallback };
+    }
+    let findings = analyse(&record);
+    assert_eq!(findings.collector.tier, Some(Tier::Fallback));
+    assert!(!findings.collector.cannot_see.is_empty());
+    assert!(findings.caveats.iter().any(|c| c.text.contains("unprivileged")));
+}
+
+#[test]
+fn cut_off_run_with_few_blocks_is_not_trusted() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 2, locked);
+    record.end = None;
+    record.torn = vec!["trials.jsonl:5".to_owned()];
+    let findings = analyse(&record);
+    assert!(!findings.trustworthy);
+    assert_eq!(findings.protocol.stopped_by, "cut off");
+}
+
+#[test]
+fn no_trials_at_all_is_said() {
+    let findings = analyse(&empty(&[1, 2], 2));
+    assert!(!findings.trustworthy);
+    assert_eq!(findings.headline, "Nothing was measured.");
+    assert!(findings.ledgers.is_empty() && findings.causes.is_empty());
+    assert!(findings.caveats.iter().any(|caveat| caveat.severity == Severity::Serious));
+}
+
+#[test]
+fn one_level_has_no_curve_and_one_block_no_interval() {
+    let mut record = empty(&[2], 2);
+    sweep(&mut record, 1, locked);
+    let findings = analyse(&record);
+    assert_eq!(findings.curve.points.len(), 1);
+    let throughput = findings.curve.points[0].throughput;
+    assert!((throughput.high.0 - throughput.low.0).abs() < 1e-9);
+    assert!(findings.caveats.iter().any(|c| c.text.contains("Too few sweep blocks")));
+    assert!(findings.headline.starts_with("Measured at 2 clients only"), "{}", findings.headline);
+}
+
+#[test]
+fn unclosed_ledger_is_not_trusted() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 4, |clients| Cell { idle_lock: 1.0, ..locked(clients) });
+    let findings = analyse(&record);
+    let focus = findings.ledgers.iter().find(|l| l.level.clients == 2).unwrap();
+    assert!(focus.core.closes_to.0 > 0.1);
+    assert!(!findings.trustworthy);
+}
+
+fn with_effects(treated: f64, blocks: u32, active: bool) -> RunRecord {
+    let mut record = empty(&[1, 2], 2);
+    record.plan.arms.push(arm("private", ArmRole::Treatment, ArmId::BASELINE));
+    record.plan.arms.push(arm(ArmId::CONTROL, ArmRole::Control, ArmId::BASELINE));
+    record.plan.arms.push(arm(ArmId::UNPROBED, ArmRole::Unprobed, ArmId::BASELINE));
+    record.arms = vec![
+        start(ArmId::BASELINE, 0, true),
+        start("private", 0, active),
+        start(ArmId::CONTROL, 0, true),
+    ];
+    sweep(&mut record, 5, locked);
+    for block in 0..blocks {
+        let arms =
+            [(ArmId::BASELINE, 1.0), ("private", treated), ("control", 1.0), ("unprobed", 1.02)];
+        for (place, (name, factor)) in arms.into_iter().enumerate() {
+            let mut cell = locked(2);
+            cell.throughput *= factor * wobble(block, 100 + place as u32);
+            if name == "private" && treated > 1.5 {
+                cell = Cell { throughput: cell.throughput, ..scaling(2) };
+            }
+            record.trials.push(trial(Phase::Effects, block, name, block / 2, 2, &cell));
+        }
+    }
+    record
+}
+
+#[test]
+fn a_cure_is_found_and_assigned_to_its_cause() {
+    let findings = analyse(&with_effects(4.0, 8, true));
+    let effect = &findings.effects[0];
+    assert_eq!(effect.verdict, Verdict::Better);
+    assert!((effect.ratio.unwrap().value.0 - 4.0).abs() < 0.1);
+    assert_eq!(effect.pairs, 8);
+    assert!(effect.p_holm.unwrap() < 0.05);
+    assert_eq!(findings.causes[0].cured_by, Some(ArmId::new("private")));
+    assert!(findings.headline.contains("private label gives 4"), "{}", findings.headline);
+    assert!(findings.noise.floor.0 < 0.05, "{:?}", findings.noise);
+    let on_off = findings.collector.on_off.unwrap();
+    assert!((on_off.value.0 - 1.0 / 1.02).abs() < 0.02);
+    assert!(findings.collector.programs.unwrap().value.0 > 0.0);
+}
+
+#[test]
+fn a_decoy_has_no_effect() {
+    let findings = analyse(&with_effects(1.0, 8, true));
+    let Verdict::NoEffect { smallest } = findings.effects[0].verdict else {
+        panic!("{:?}", findings.effects[0])
+    };
+    assert!(smallest.0 <= 0.05);
+    assert_eq!(findings.causes[0].cured_by, None);
+    assert!(findings.headline.ends_with("no treatment tried helps."), "{}", findings.headline);
+}
+
+#[test]
+fn an_unproven_treatment_shows_no_ratio() {
+    let findings = analyse(&with_effects(4.0, 8, false));
+    let effect = &findings.effects[0];
+    assert_eq!(effect.verdict, Verdict::Invalid);
+    assert!(effect.ratio.is_none() && effect.pair_ratios.is_empty() && effect.throughput.is_none());
+}
+
+#[test]
+fn one_pair_decides_nothing() {
+    let findings = analyse(&with_effects(4.0, 1, true));
+    let Verdict::Undecided { needs } = findings.effects[0].verdict else {
+        panic!("{:?}", findings.effects[0])
+    };
+    assert!(needs.0 > 0.0);
+    assert!(!findings.trustworthy);
+}
+
+#[test]
+fn polluted_slices_are_counted_and_left_out() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 4, locked);
+    let mut bad = record.trials[1].clone();
+    bad.disposition = Disposition::Polluted;
+    bad.operations = 1;
+    record.trials.push(bad);
+    let clean = analyse(&{
+        let mut record = record.clone();
+        record.trials.pop();
+        record
+    });
+    let findings = analyse(&record);
+    assert_eq!(findings.protocol.repeated, 1);
+    assert_eq!(findings.curve, clean.curve);
+}
