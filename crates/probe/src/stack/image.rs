@@ -1,0 +1,264 @@
+//! One ELF file (or the vDSO) as processes map it: segments, frame information, symbol sources.
+
+use super::cfi::{FrameInfo, Section};
+use super::maps::Mapping;
+use super::symbols::{Kind, Symbol, SymbolTable};
+use object::read::elf::ElfFile64;
+use object::{
+    Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, ReadRef,
+    SegmentFlags, SymbolFlags,
+};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What tells one mapped file from another, also after a rebuild in place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ImageKey {
+    /// A file: device, inode, length, change time in seconds and nanoseconds.
+    File(u64, u64, u64, i64, i64),
+    /// Bytes read from memory: the vDSO.
+    Memory(Vec<u8>),
+}
+
+/// An image; addresses in it are those before relocation, as `objdump` shows them.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// Number of the image within this run.
+    pub(crate) id: u32,
+    /// Base name of the file.
+    pub(crate) name: String,
+    /// Loaded segments.
+    segments: Vec<Segment>,
+    /// Frame information, where there is any.
+    pub(crate) frames: Option<FrameInfo>,
+    /// Files that hold symbols: the image itself, then its debug file.
+    sources: Vec<Source>,
+}
+
+#[derive(Debug)]
+enum Source {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    address: u64,
+    offset: u64,
+    in_file: u64,
+    in_memory: u64,
+    executable: bool,
+}
+
+impl Image {
+    /// Reads what unwinding needs; symbols are left for [`Image::symbols`].
+    ///
+    /// A file that is no 64-bit ELF gives an image without segments: its frames are numbers.
+    pub(crate) fn load(id: u32, name: &str, opened: Opened, debug_roots: &[PathBuf]) -> Self {
+        let mut image = Self {
+            id,
+            name: name.to_owned(),
+            segments: Vec::new(),
+            frames: None,
+            sources: Vec::new(),
+        };
+        let build_id = match opened {
+            Opened::File(file, _) => {
+                let build_id = image.read_layout(&ReadCache::new(&file));
+                image.sources.push(Source::File(file));
+                build_id
+            }
+            Opened::Memory(bytes) => {
+                let build_id = image.read_layout(&bytes[..]);
+                image.sources.push(Source::Memory(bytes));
+                build_id
+            }
+        };
+        if let Some(debug) = build_id.and_then(|id| open_debug_file(&id, debug_roots)) {
+            image.sources.push(Source::File(debug));
+        }
+        image
+    }
+
+    /// Fills in segments and frames; the result is the build id.
+    fn read_layout<'data>(&mut self, data: impl ReadRef<'data>) -> Option<Vec<u8>> {
+        let elf = ElfFile64::<Endianness, _>::parse(data).ok()?;
+        self.segments = elf
+            .segments()
+            .map(|segment| Segment {
+                address: segment.address(),
+                offset: segment.file_range().0,
+                in_file: segment.file_range().1,
+                in_memory: segment.size(),
+                executable: matches!(segment.flags(),
+                    SegmentFlags::Elf { p_flags } if p_flags & object::elf::PF_X != 0),
+            })
+            .collect();
+        let section = |name: &str| {
+            let section = elf.section_by_name(name)?;
+            let bytes = section.uncompressed_data().ok()?;
+            (!bytes.is_empty())
+                .then(|| Section { address: section.address(), bytes: Arc::from(bytes.as_ref()) })
+        };
+        let address = |name: &str| {
+            let section = elf.section_by_name(name)?;
+            Some(section.address()..section.address() + section.size())
+        };
+        self.frames = section(".eh_frame").map(|frames| FrameInfo {
+            frames,
+            index: section(".eh_frame_hdr"),
+            text: address(".text").map_or(0, |text| text.start),
+            got: address(".got"),
+        });
+        elf.build_id().ok().flatten().map(<[u8]>::to_vec)
+    }
+
+    /// What has to be added to an address of the image to get that in the process, where
+    /// `mapping` maps executable code of it. `None` where the file says nothing of such code.
+    pub(crate) fn bias(&self, mapping: &Mapping) -> Option<u64> {
+        const PAGE_MASK: u64 = 4095;
+        let segment = self.segments.iter().find(|segment| {
+            let begin = segment.offset & !PAGE_MASK;
+            segment.executable
+                && (begin..segment.offset + segment.in_file).contains(&mapping.offset)
+        })?;
+        let at_offset = segment.address.wrapping_add(mapping.offset).wrapping_sub(segment.offset);
+        Some(mapping.range.start.wrapping_sub(at_offset))
+    }
+
+    /// Whether `address` lies in a loaded segment, zeroed data included.
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        let extent = |segment: &Segment| segment.address..segment.address + segment.in_memory;
+        self.segments.iter().any(|segment| extent(segment).contains(&address))
+    }
+
+    /// Every sized function and variable that the image and its debug file name.
+    pub(crate) fn symbols(&self) -> SymbolTable {
+        let mut symbols = Vec::new();
+        for source in &self.sources {
+            match source {
+                Source::File(file) => read_symbols(&ReadCache::new(file), &mut symbols),
+                Source::Memory(bytes) => read_symbols(&bytes[..], &mut symbols),
+            }
+        }
+        SymbolTable::new(symbols)
+    }
+}
+
+fn read_symbols<'data>(data: impl ReadRef<'data>, into: &mut Vec<Symbol>) {
+    const STT_OBJECT: u8 = 1;
+    const STT_FUNC: u8 = 2;
+    const STT_NOTYPE: u8 = 0;
+    const STB_LOCAL: u8 = 0;
+    let Ok(elf) = ElfFile64::<Endianness, _>::parse(data) else { return };
+    let executable = |symbol: &object::read::elf::ElfSymbol64<'data, '_, Endianness, _>| {
+        let section = symbol.section_index().and_then(|index| elf.section_by_index(index).ok());
+        section.is_some_and(|section| section.kind() == object::SectionKind::Text)
+    };
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
+        if symbol.is_undefined() || symbol.size() == 0 {
+            continue;
+        }
+        let kind = match st_info & 0xf {
+            STT_FUNC => Kind::Function,
+            STT_NOTYPE if executable(&symbol) => Kind::Function,
+            STT_OBJECT => Kind::Variable,
+            _ => continue,
+        };
+        let Ok(name) = symbol.name_bytes() else { continue };
+        if !name.is_empty() {
+            into.push(Symbol {
+                address: symbol.address(),
+                size: symbol.size(),
+                kind,
+                local: st_info >> 4 == STB_LOCAL,
+                name: String::from_utf8_lossy(name).into(),
+            });
+        }
+    }
+}
+
+/// A mapped file, opened by whichever way still leads to it.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// The file and what tells it from others.
+    File(File, ImageKey),
+    /// The vDSO's bytes.
+    Memory(Vec<u8>),
+}
+
+impl Opened {
+    /// What tells it from others.
+    pub(crate) fn key(&self) -> ImageKey {
+        match self {
+            Self::File(_, key) => key.clone(),
+            Self::Memory(bytes) => ImageKey::Memory(bytes.clone()),
+        }
+    }
+}
+
+/// Opens the file behind `mapping` of process `pid`.
+///
+/// # Errors
+/// Where no way leads to the very file that is mapped, or it may not be read.
+pub(crate) fn open(pid: u32, mapping: &Mapping) -> io::Result<Opened> {
+    if mapping.path == "[vdso]" {
+        return read_memory(pid, mapping).map(Opened::Memory);
+    }
+    if !mapping.path.starts_with('/') {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let Mapping { range, .. } = mapping;
+    let by_range = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start, range.end);
+    let file = if mapping.deleted() {
+        File::open(by_range).or_else(|_| open_program(pid, mapping.inode))?
+    } else {
+        File::open(format!("/proc/{pid}/root{}", mapping.path))
+            .or_else(|_| File::open(by_range))
+            .or_else(|_| open_program(pid, mapping.inode))?
+    };
+    let meta = file.metadata()?;
+    let key = ImageKey::File(meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec());
+    Ok(Opened::File(file, key))
+}
+
+/// The program of a process may be opened even where its path is gone.
+fn open_program(pid: u32, inode: u64) -> io::Result<File> {
+    let file = File::open(format!("/proc/{pid}/exe"))?;
+    if file.metadata()?.ino() == inode { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+fn read_memory(pid: u32, mapping: &Mapping) -> io::Result<Vec<u8>> {
+    const MOST: u64 = 1 << 20;
+    let length = (mapping.range.end - mapping.range.start).min(MOST);
+    let mut memory = File::open(format!("/proc/{pid}/mem"))?;
+    memory.seek(SeekFrom::Start(mapping.range.start))?;
+    let mut bytes = Vec::new();
+    memory.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Folders below which distributions keep separate debug files, as seen by us and by `pid`.
+pub(crate) fn debug_roots(pid: u32) -> Vec<PathBuf> {
+    const FOLDER: &str = "usr/lib/debug/.build-id";
+    vec![Path::new("/").join(FOLDER), Path::new(&format!("/proc/{pid}/root")).join(FOLDER)]
+}
+
+fn open_debug_file(build_id: &[u8], roots: &[PathBuf]) -> Option<File> {
+    use std::fmt::Write as _;
+    let (first, rest) = build_id.split_first()?;
+    let mut below = format!("{first:02x}/");
+    for byte in rest {
+        let _ = write!(below, "{byte:02x}");
+    }
+    below.push_str(".debug");
+    roots.iter().filter_map(|root| File::open(root.join(&below)).ok()).find(|file| {
+        let cache = ReadCache::new(file);
+        let parsed = ElfFile64::<Endianness, _>::parse(&cache);
+        parsed.is_ok_and(|elf| elf.build_id().ok().flatten() == Some(build_id))
+    })
+}

@@ -1,0 +1,202 @@
+//! Which symbol an address belongs to: only one whose own extent holds the address.
+//!
+//! The nearest symbol before an address is often that of another function, because stripped
+//! files keep exported symbols alone. So a symbol without a size is no evidence at all.
+
+use std::ops::Range;
+
+/// What a symbol names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Code.
+    Function,
+    /// Data.
+    Variable,
+}
+
+/// One symbol of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Symbol {
+    /// First address.
+    pub(crate) address: u64,
+    /// Bytes; more than 0.
+    pub(crate) size: u64,
+    /// Code or data.
+    pub(crate) kind: Kind,
+    /// Visible within its own object file only.
+    pub(crate) local: bool,
+    /// Name as the file has it.
+    pub(crate) name: Box<str>,
+}
+
+impl Symbol {
+    fn end(&self) -> u64 {
+        self.address.saturating_add(self.size)
+    }
+
+    /// Least for the alias that people know: `poll` before `__poll` before `__GI___poll`.
+    fn rank(&self) -> (usize, bool, usize, &str) {
+        let underscores = self.name.bytes().take_while(|byte| *byte == b'_').count();
+        let mangled = self.name.starts_with("_Z") || self.name.starts_with("_R");
+        let hidden = if mangled { 0 } else { underscores };
+        (hidden, self.local, self.name.len(), &self.name)
+    }
+}
+
+/// The symbols of one image, in order.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolTable {
+    functions: Extents,
+    variables: Extents,
+}
+
+impl SymbolTable {
+    /// Takes symbols in any order, duplicates included; those of size 0 are left out.
+    pub(crate) fn new(symbols: Vec<Symbol>) -> Self {
+        let sized = symbols.into_iter().filter(|symbol| symbol.size > 0);
+        let (functions, variables): (Vec<_>, Vec<_>) =
+            sized.partition(|symbol| symbol.kind == Kind::Function);
+        Self { functions: Extents::new(functions), variables: Extents::new(variables) }
+    }
+
+    /// The function whose extent holds `address`.
+    pub(crate) fn function(&self, address: u64) -> Option<&str> {
+        self.functions.find(address).map(|symbol| &*symbol.name)
+    }
+
+    /// The variable whose extent holds `address`, and its first address.
+    pub(crate) fn variable(&self, address: u64) -> Option<(&str, u64)> {
+        self.variables.find(address).map(|symbol| (&*symbol.name, symbol.address))
+    }
+}
+
+/// Symbols by address; aliases of one address with the best known last.
+#[derive(Debug, Default)]
+struct Extents {
+    symbols: Vec<Symbol>,
+    /// Greatest end of the symbols up to each index: bounds the walk back over nested ones.
+    reach: Vec<u64>,
+}
+
+impl Extents {
+    fn new(mut symbols: Vec<Symbol>) -> Self {
+        symbols.sort_by(|a, b| a.address.cmp(&b.address).then_with(|| b.rank().cmp(&a.rank())));
+        let reach = symbols
+            .iter()
+            .scan(0, |furthest, symbol| {
+                *furthest = symbol.end().max(*furthest);
+                Some(*furthest)
+            })
+            .collect();
+        Self { symbols, reach }
+    }
+
+    fn find(&self, address: u64) -> Option<&Symbol> {
+        let after = self.symbols.partition_point(|symbol| symbol.address <= address);
+        (0..after)
+            .rev()
+            .take_while(|index| self.reach[*index] > address)
+            .map(|index| &self.symbols[index])
+            .find(|symbol| extent(symbol).contains(&address))
+    }
+}
+
+fn extent(symbol: &Symbol) -> Range<u64> {
+    symbol.address..symbol.end()
+}
+
+/// A name as people write it: C++ and Rust demangled, without Rust's hash, without control
+/// characters.
+pub(crate) fn readable(name: &str) -> String {
+    let plain = match rustc_demangle::try_demangle(name) {
+        Ok(rust) => format!("{rust:#}"),
+        Err(_) => demangle_cpp(name).unwrap_or_else(|| name.to_owned()),
+    };
+    plain.chars().filter(|character| !character.is_control()).collect()
+}
+
+fn demangle_cpp(name: &str) -> Option<String> {
+    name.starts_with("_Z").then_some(())?;
+    cpp_demangle::Symbol::new(name).ok()?.demangle().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn function(address: u64, size: u64, name: &str) -> Symbol {
+        Symbol { address, size, kind: Kind::Function, local: false, name: name.into() }
+    }
+
+    #[test]
+    fn an_address_after_the_end_has_no_name() {
+        let table =
+            SymbolTable::new(vec![function(100, 10, "exported"), function(200, 0, "label")]);
+        assert_eq!(table.function(99), None);
+        assert_eq!(table.function(100), Some("exported"));
+        assert_eq!(table.function(109), Some("exported"));
+        assert_eq!(table.function(110), None);
+        assert_eq!(table.function(200), None);
+    }
+
+    #[test]
+    fn the_known_alias_wins() {
+        let mut inner = function(100, 10, "GI_poll");
+        inner.local = true;
+        let names = ["__poll", "poll", "__GI___poll"].map(|name| function(100, 10, name));
+        let mut symbols = names.to_vec();
+        symbols.push(inner);
+        assert_eq!(SymbolTable::new(symbols).function(104), Some("poll"));
+    }
+
+    #[test]
+    fn a_nested_symbol_hides_its_surroundings_only_within_itself() {
+        let table = SymbolTable::new(vec![function(100, 100, "outer"), function(120, 5, "inner")]);
+        assert_eq!(table.function(122), Some("inner"));
+        assert_eq!(table.function(130), Some("outer"));
+    }
+
+    #[test]
+    fn data_is_no_function() {
+        let mut lock = function(100, 40, "LOCK_open");
+        lock.kind = Kind::Variable;
+        let table = SymbolTable::new(vec![lock]);
+        assert_eq!(table.function(104), None);
+        assert_eq!(table.variable(104), Some(("LOCK_open", 100)));
+    }
+
+    #[test]
+    fn names_are_demangled() {
+        assert_eq!(
+            readable("_ZN3std2io5Write9write_all17h0123456789abcdefE"),
+            "std::io::Write::write_all"
+        );
+        assert_eq!(readable("_Z10do_commandP3THDb"), "do_command(THD*, bool)");
+        assert_eq!(readable("pthread_mutex_lock"), "pthread_mutex_lock");
+        assert_eq!(readable("od\u{1b}[31md\n"), "od[31md");
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_given_only_within_an_extent_that_bears_it(
+            extents in prop::collection::vec((0_u64..500, 0_u64..50), 0..40), address in 0_u64..600
+        ) {
+            let symbols: Vec<_> = extents
+                .iter()
+                .enumerate()
+                .map(|(index, (begin, size))| function(*begin, *size, &format!("f{index}")))
+                .collect();
+            let holding: Vec<_> = symbols
+                .iter()
+                .filter(|symbol| extent(symbol).contains(&address))
+                .map(|symbol| symbol.name.clone())
+                .collect();
+            let table = SymbolTable::new(symbols);
+            match table.function(address) {
+                Some(name) => prop_assert!(holding.iter().any(|other| **other == *name)),
+                None => prop_assert!(holding.is_empty()),
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Stacks of running threads through the public interface, against the real kernel.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test says what it saw and fails by panicking"
+)]
+
+use kneepoint_probe::stack::{StackCollector, StackError, StackOptions, WindowStacks};
+use kneepoint_vocab::{StackId, StackRecord};
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn cpus() -> Vec<u32> {
+    let count = std::thread::available_parallelism().unwrap().get();
+    (0..u32::try_from(count).unwrap()).collect()
+}
+
+fn collector(test: &str, options: &StackOptions) -> Option<StackCollector> {
+    match StackCollector::open(options) {
+        Ok(collector) => Some(collector),
+        Err(error) => {
+            println!("SKIP {test}: {error}");
+            None
+        }
+    }
+}
+
+#[inline(never)]
+fn burns(stop: &AtomicBool) -> u64 {
+    let mut sum = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        for step in 0..1000 {
+            sum = black_box(sum.wrapping_mul(31).wrapping_add(step));
+        }
+    }
+    sum
+}
+
+#[inline(never)]
+fn calls_burns(stop: &AtomicBool) -> u64 {
+    black_box(burns(stop)) + 1
+}
+
+#[inline(never)]
+fn calls_calls_burns(stop: &AtomicBool) -> u64 {
+    black_box(calls_burns(stop)) + 1
+}
+
+/// Windows of 300 ms over this very process, in which a thread computes.
+fn windows(collector: &mut StackCollector, count: usize) -> Vec<WindowStacks> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let burner = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || calls_calls_burns(&burner));
+    let mut found = Vec::new();
+    for _ in 0..count {
+        collector.begin(&[std::process::id()]).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        found.push(collector.end());
+    }
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    found
+}
+
+fn user_names(record: &StackRecord) -> Vec<&str> {
+    let user = record.frames.iter().filter(|frame| frame.module != "[kernel]");
+    user.map(|frame| frame.function.rsplit("::").next().unwrap_or("")).collect()
+}
+
+fn chain(records: &BTreeMap<StackId, StackRecord>) -> Vec<StackId> {
+    let expected = ["burns", "calls_burns", "calls_calls_burns"];
+    let has = |record: &&StackRecord| {
+        user_names(record).windows(3).any(|three| three == expected) && !record.truncated
+    };
+    records.values().filter(has).map(|record| record.id).collect()
+}
+
+fn whole_chain_is_found(test: &str, options: &StackOptions) {
+    let Some(mut collector) = collector(test, options) else { return };
+    let windows = windows(&mut collector, 3);
+    let mut records = BTreeMap::new();
+    for window in &windows {
+        for record in &window.new_stacks {
+            assert_eq!(record.id.0 as usize, records.len(), "numbers go on without gaps");
+            records.insert(record.id, record.clone());
+        }
+        assert!(window.on_cpu.keys().all(|stack| records.contains_key(stack)));
+        assert_eq!(window.taken, window.on_cpu.values().sum::<u64>());
+    }
+    let chain = chain(&records);
+    let all: u64 = windows.iter().map(|window| window.taken).sum();
+    let cut: u64 = windows.iter().map(|window| window.truncated).sum();
+    let in_chain: u64 = windows
+        .iter()
+        .flat_map(|window| chain.iter().filter_map(|stack| window.on_cpu.get(stack)))
+        .sum();
+    let cpu = collector.reader_cpu();
+    println!("{test}: {in_chain} of {all} in the chain, {cut} cut, reader {} ns", cpu.0);
+    println!("{test}: {:?} {:?}", collector.remarks(), collector.unreadable_files());
+    if let Some(first) = chain.first() {
+        let names = records[first].frames.iter().map(|frame| frame.function.as_str());
+        println!("{test}: {}", names.collect::<Vec<_>>().join(" < "));
+    }
+    // The loop is all that runs here, but for this crate's own threads.
+    assert!(all > 0 && in_chain * 10 > all * 8, "{records:#?}");
+    assert!(cut * 20 <= all, "{cut} of {all} stacks are cut");
+}
+
+#[test]
+fn a_running_thread_is_seen_up_to_its_entry() {
+    whole_chain_is_found("a_running_thread", &StackOptions::new(cpus()));
+}
+
+#[test]
+fn without_privileges_own_threads_are_seen() {
+    let options = StackOptions { system_wide: false, ..StackOptions::new(cpus()) };
+    whole_chain_is_found("without_privileges", &options);
+}
+
+#[test]
+fn marks_need_an_event_on_each_cpu() {
+    let test = "marks_need_an_event_on_each_cpu";
+    let options = StackOptions { on_cpu_hz: 0, ..StackOptions::new(cpus()) };
+    let Some(mut collector) = collector(test, &options) else { return };
+    if !collector.remarks().is_empty() {
+        println!("SKIP {test}: {:?}", collector.remarks());
+        return;
+    }
+    let watched: Vec<_> = collector.output_fds().iter().map(|(cpu, _)| *cpu).collect();
+    assert_eq!(watched, cpus());
+    collector.begin(&[std::process::id()]).unwrap();
+    assert_eq!(collector.end(), WindowStacks::default());
+}
+
+#[test]
+fn stack_sizes_out_of_range_are_refused() {
+    for stack_bytes in [0, 12, 65_536] {
+        let options = StackOptions { stack_bytes, ..StackOptions::new(cpus()) };
+        let error = StackCollector::open(&options).expect_err("must be refused");
+        assert!(matches!(error, StackError::StackBytes(found) if found == stack_bytes), "{error}");
+        assert!(!error.to_string().contains('\n'));
+    }
+}
+
+static NAMED: AtomicBool = AtomicBool::new(true);
+
+#[test]
+fn a_global_variable_is_named() {
+    let test = "a_global_variable_is_named";
+    let options = StackOptions { system_wide: false, ..StackOptions::new(cpus()) };
+    let Some(mut collector) = collector(test, &options) else { return };
+    let pid = std::process::id();
+    collector.begin(&[pid]).unwrap();
+    let address = std::ptr::from_ref(&NAMED) as u64;
+    let name = collector.variable_at(pid, address).expect("it has a symbol");
+    assert!(name.starts_with("stack-") && name.ends_with("stack::NAMED"), "{name}");
+    let on_stack = 0_u64;
+    assert_eq!(collector.variable_at(pid, std::ptr::from_ref(&on_stack) as u64), None);
+    assert!(NAMED.load(Ordering::Relaxed));
+}
