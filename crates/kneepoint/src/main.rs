@@ -1,2 +1,57 @@
-//! Placeholder.
-fn main() {}
+//! Kneepoint finds where a multi-threaded system stops scaling, why, and what cures it.
+//!
+//! This binary parses, wires and prints; every number comes from the crates below.
+
+mod cli;
+mod commands;
+mod print;
+mod progress;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+/// The result can be relied on.
+const OK: u8 = 0;
+/// Something went wrong; the message says what and what to do.
+const ERROR: u8 = 1;
+/// The command line is wrong. clap uses the same number.
+const USAGE: u8 = 2;
+/// There is a report, and it says why it should not be relied on.
+const NOT_TRUSTWORTHY: u8 = 4;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    print::start_log();
+    if let Some(Command::ServeWorkload { arguments }) = cli.command {
+        return kneepoint_rig::serve(arguments);
+    }
+    match dispatch(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            print::error(&error);
+            ExitCode::from(if is_usage(&error) { USAGE } else { ERROR })
+        }
+    }
+}
+
+/// Whether the command line is at fault, rather than a file or the machine.
+fn is_usage(error: &anyhow::Error) -> bool {
+    let unknown_recipe =
+        matches!(error.downcast_ref(), Some(kneepoint_rig::RecipeError::Unknown { .. }));
+    unknown_recipe || error.is::<cli::UsageError>()
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<u8> {
+    if let Some(what) = cli.generate {
+        return commands::generate::generate(what);
+    }
+    match cli.command {
+        Some(Command::Run(args)) => commands::run::run(&args),
+        Some(Command::Report(args)) => commands::report::report(&args),
+        Some(Command::List(args)) => commands::list::list(&args),
+        Some(Command::Doctor(args)) => commands::doctor::doctor(&args),
+        Some(Command::Recover) => commands::recover::recover(),
+        Some(Command::ServeWorkload { .. }) | None => Err(cli::UsageError("no command given: try `kneepoint run` or --help".into()).into()),
+    }
+}

@@ -1,1 +1,29 @@
-//! Placeholder.
+//! Plans the trials of a run, runs them, and writes the run directory.
+//!
+//! The only loop over trials is in [`run`]; nothing here judges what was measured, beyond
+//! deciding when enough was.
+//!
+//! * [`options`]: what the caller asks for.
+//! * [`plan`]: options and a recipe to a [`kneepoint_vocab::Plan`].
+//! * [`order`]: the seeded random order of slices within blocks.
+//! * [`run`]: the whole experiment.
+//! * [`store`]: writes the run directory; [`open`]: reads it back.
+
+mod arms;
+mod clock;
+pub mod open;
+pub mod options;
+pub mod order;
+pub mod plan;
+mod progress;
+pub mod run;
+mod schedule;
+mod slice;
+mod stop_rule;
+pub mod store;
+
+pub use open::open;
+pub use options::RunOptions;
+pub use plan::plan;
+pub use progress::{Progress, Silent};
+pub use run::run;

@@ -1,0 +1,218 @@
+//! The command line, as plain structures: parsed here, acted on in [`crate::commands`].
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use kneepoint_rig::recipe::LevelSpec;
+use kneepoint_vocab::{Nanos, Ratio, Tier};
+use std::path::PathBuf;
+
+/// A wrong command line that clap cannot see by itself.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Finds where a multi-threaded system stops scaling, why, and what cures it.
+#[derive(Debug, Parser)]
+#[command(name = "kneepoint", version, max_term_width = 90, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    /// Print a man page or shell completions, and exit
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) generate: Option<Generate>,
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  something went wrong; the message says what
+  2  the command line is wrong
+  4  there is a report, and it says why it should not be relied on";
+
+/// What `--generate` prints.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Generate {
+    /// The man page
+    Man,
+    /// Completions for bash
+    CompleteBash,
+    /// Completions for zsh
+    CompleteZsh,
+    /// Completions for fish
+    CompleteFish,
+    /// Completions for elvish
+    CompleteElvish,
+    /// Completions for `PowerShell`
+    CompletePowershell,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run an experiment: sweep, account, diagnose, try the cures, report
+    Run(RunArgs),
+    /// Make the report of a run directory again, the same to the byte
+    Report(ReportArgs),
+    /// List recipes, treatments and collectors, and whether they can run here
+    List(ListArgs),
+    /// Say what this machine can measure, and how to get the rest
+    Doctor(DoctorArgs),
+    /// Remove what a killed Kneepoint may have left behind
+    Recover,
+    /// Serve an embedded workload on standard input and output
+    #[command(hide = true)]
+    ServeWorkload {
+        /// Workload and its settings
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// Recipe: a name from `kneepoint list`, or a TOML file
+    #[arg(default_value = "sqlite-shared-cache")]
+    pub(crate) recipe: String,
+    /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
+    pub(crate) levels: Option<Vec<LevelSpec>>,
+    /// Stop once every effect is known to this half-width, e.g. `5%`
+    #[arg(long, value_parser = parse_ratio)]
+    pub(crate) precision: Option<Ratio>,
+    /// Measure no longer than this, e.g. `80s` or `5m`
+    #[arg(long, value_parser = parse_duration)]
+    pub(crate) budget: Option<Nanos>,
+    /// Seed of the random order; the same seed gives the same plan
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub(crate) seed: Option<u64>,
+    /// Collect with this tier only, instead of the best available
+    #[arg(long, value_name = "TIER")]
+    pub(crate) tier: Option<TierArg>,
+    /// Run directory to make [default: kneepoint-runs/DATE-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the plan and how long it takes, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the findings as JSON instead of the summary
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A collector tier, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TierArg {
+    /// eBPF: every switch and wake-up
+    Full,
+    /// /proc only: no privileges needed
+    Fallback,
+}
+
+impl From<TierArg> for Tier {
+    fn from(tier: TierArg) -> Self {
+        match tier {
+            TierArg::Full => Self::Full,
+            TierArg::Fallback => Self::Fallback,
+        }
+    }
+}
+
+/// Arguments of `report`.
+#[derive(Args, Debug)]
+pub(crate) struct ReportArgs {
+    /// The run directory
+    pub(crate) directory: PathBuf,
+    /// Write the page here instead of into the run directory
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print the findings as JSON instead of the summary, and write no page
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `list`.
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `doctor`.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `5%` or `0.05`, greater than 0 and at most 100 %.
+fn parse_ratio(text: &str) -> Result<Ratio, String> {
+    let (digits, scale) = match text.trim().strip_suffix('%') {
+        Some(digits) => (digits, 100.0),
+        None => (text, 1.0),
+    };
+    match digits.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value / scale <= 1.0 => Ok(Ratio(value / scale)),
+        _ => Err("give a percentage between 0 and 100, e.g. 5%".to_owned()),
+    }
+}
+
+
+/// `80s`, `5m`, `1h` or bare seconds; at most a week.
+fn parse_duration(text: &str) -> Result<Nanos, String> {
+    const WEEK: f64 = 604_800.0;
+    let text = text.trim();
+    let (digits, scale) = match text.char_indices().last() {
+        Some((at, 's')) => (&text[..at], 1.0),
+        Some((at, 'm')) => (&text[..at], 60.0),
+        Some((at, 'h')) => (&text[..at], 3600.0),
+        _ => (text, 1.0),
+    };
+    match digits.parse::<f64>().map(|value| value * scale) {
+        Ok(seconds) if seconds >= 1.0 && seconds <= WEEK => {
+            u64::try_from(std::time::Duration::from_secs_f64(seconds).as_millis())
+                .map(Nanos::from_millis)
+                .map_err(|error| error.to_string())
+        }
+        _ => Err("give a length of time from 1s to 168h, e.g. 80s or 5m".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_need_a_sane_length() {
+        assert_eq!(parse_duration("80s"), Ok(Nanos::from_millis(80_000)));
+        assert_eq!(parse_duration("1.5m"), Ok(Nanos::from_millis(90_000)));
+        assert_eq!(parse_duration("30"), Ok(Nanos::from_millis(30_000)));
+        for bad in ["", "0", "-5s", "s", "nan", "inf", "1e9h", "5 parsecs", "µ"] {
+            assert!(parse_duration(bad).is_err(), "{bad} passed");
+        }
+    }
+
+    #[test]
+    fn ratios_need_to_be_percentages() {
+        assert_eq!(parse_ratio("5%"), Ok(Ratio(0.05)));
+        assert_eq!(parse_ratio("0.05"), Ok(Ratio(0.05)));
+        for bad in ["", "0", "-1%", "101%", "nan", "%", "five"] {
+            assert!(parse_ratio(bad).is_err(), "{bad} passed");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `kneepoint list`: recipes, treatments and collectors, and whether they can run here.
+
+use crate::cli::ListArgs;
+use crate::{OK, print};
+use anyhow::Result;
+use kneepoint_probe::{Probe, ProbeOptions};
+use kneepoint_rig::recipe::{self, Listing};
+use kneepoint_rig::treatment::{self, Treatment};
+use kneepoint_vocab::Tier;
+use serde::Serialize;
+use serde_json::json;
+
+pub(crate) fn list(args: &ListArgs) -> Result<u8> {
+    let recipes = recipe::all()?;
+    let collectors = collectors();
+    let text = if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&as_json(&recipes, &collectors))?)
+    } else {
+        as_text(&recipes, &collectors)
+    };
+    print::out(&text)?;
+    Ok(OK)
+}
+
+/// One collector tier.
+#[derive(Serialize)]
+struct Collector {
+    tier: &'static str,
+    sees: &'static str,
+    /// Why it cannot be used here; absent where it can.
+    lacking: Option<String>,
+}
+
+/// The tiers, the better one really attached and taken off again.
+fn collectors() -> Vec<Collector> {
+    let options = ProbeOptions { tier: Some(Tier::Full), stacks: false, cores: 0 };
+    vec![
+        Collector {
+            tier: "full",
+            sees: "every switch and wake-up, by eBPF",
+            lacking: Probe::attach(&options).err().map(|error| error.to_string()),
+        },
+        Collector { tier: "fallback", sees: "thread states read from /proc", lacking: None },
+    ]
+}
+
+fn as_text(recipes: &[Listing], collectors: &[Collector]) -> String {
+    let mut text = String::from("recipes (kneepoint run RECIPE)\n");
+    for recipe in recipes {
+        let needs = if recipe.needs.is_empty() {
+            "runs anywhere".to_owned()
+        } else {
+            format!("needs {}", recipe.needs.join(", "))
+        };
+        text.push_str(&format!("  {:<22} {}\n{:25}{needs}\n", recipe.name, recipe.summary, ""));
+    }
+    text.push_str("\ntreatments (a recipe names those it tries)\n");
+    for treatment in treatment::all() {
+        text.push_str(&format!("  {:<22} {}\n", treatment.id, describe(treatment)));
+    }
+    text.push_str("\ncollectors (the best available is used; `kneepoint doctor` tells more)\n");
+    for collector in collectors {
+        let here = match &collector.lacking {
+            None => "here".to_owned(),
+            Some(lacking) => format!("not here: {lacking}"),
+        };
+        text.push_str(&format!("  {:<22} {}; {here}\n", collector.tier, collector.sees));
+    }
+    text
+}
+
+fn describe(treatment: &Treatment) -> String {
+    match &treatment.over {
+        Some(over) => format!("{} (over {over})", treatment.label),
+        None => treatment.label.clone(),
+    }
+}
+
+fn as_json(recipes: &[Listing], collectors: &[Collector]) -> serde_json::Value {
+    let recipes: Vec<_> = recipes
+        .iter()
+        .map(|r| json!({ "name": r.name, "summary": r.summary, "needs": r.needs }))
+        .collect();
+    let treatments: Vec<_> = treatment::all()
+        .iter()
+        .map(|t| {
+            json!({
+                "id": t.id, "label": t.label, "workload": t.workload, "over": t.over,
+                "set": t.set, "expects": t.expects, "proof": t.proof,
+            })
+        })
+        .collect();
+    json!({ "recipes": recipes, "treatments": treatments, "collectors": collectors })
+}

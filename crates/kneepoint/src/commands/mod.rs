@@ -1,0 +1,8 @@
+//! One file a command.
+
+pub(crate) mod doctor;
+pub(crate) mod generate;
+pub(crate) mod list;
+pub(crate) mod recover;
+pub(crate) mod report;
+pub(crate) mod run;

@@ -1,0 +1,94 @@
+//! `kneepoint run`: the whole loop in one command.
+
+use super::report;
+use crate::cli::RunArgs;
+use crate::progress::Bar;
+use crate::{ERROR, OK, print};
+use anyhow::{Context, Result};
+use kneepoint_lab::RunOptions;
+use kneepoint_rig::recipe::Recipe;
+use kneepoint_vocab::{Host, Plan};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub(crate) fn run(args: &RunArgs) -> Result<u8> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let begun = jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string();
+    let host = kneepoint_probe::host(env!("CARGO_PKG_VERSION"), &begun, arguments);
+    let options = options(args, &host)?;
+    let plan = kneepoint_lab::plan(&options, host.cores)?;
+    if args.dry_run {
+        return show_plan(&plan, args.json);
+    }
+    let stop = stop_on_signals()?;
+    let mut bar = Bar::new();
+    let outcome = kneepoint_lab::run(&options, &plan, &host, &mut bar, &stop)?;
+    bar.finish();
+    let findings = report::findings(&outcome.directory)?;
+    let page = report::write_into(&findings, &outcome.directory)?;
+    let code = if args.json {
+        report::finish_json(&findings)?
+    } else {
+        report::finish(&findings, &page)?
+    };
+    Ok(if outcome.interrupted { ERROR } else { code })
+}
+
+fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
+    Ok(RunOptions {
+        recipe: recipe(&args.recipe)?,
+        levels: args.levels.clone(),
+        seed: args.seed,
+        precision: args.precision,
+        budget: args.budget,
+        tier: args.tier.map(Into::into),
+        directory: args.out.clone().unwrap_or_else(|| default_directory(host)),
+        server: std::env::current_exe().context("finding Kneepoint's own executable")?,
+    })
+}
+
+/// A built-in recipe by its name, or a file by anything that looks like a path.
+fn recipe(name: &str) -> Result<Recipe> {
+    if name.ends_with(".toml") || name.contains('/') {
+        return Ok(Recipe::load(Path::new(name))?);
+    }
+    Ok(Recipe::named(name)?)
+}
+
+/// `kneepoint-runs/2026-11-21T20-31-05`, from the run's begin.
+fn default_directory(host: &Host) -> PathBuf {
+    let stamp: String = host.begun.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
+    PathBuf::from("kneepoint-runs").join(stamp)
+}
+
+fn show_plan(plan: &Plan, json: bool) -> Result<u8> {
+    if json {
+        print::out(&format!("{}\n", serde_json::to_string_pretty(plan)?))?;
+        return Ok(OK);
+    }
+    let levels: Vec<String> = plan.levels.iter().map(|level| level.clients.to_string()).collect();
+    let mut text = format!("{}  {}\n\n", plan.recipe, plan.summary);
+    text.push_str(&format!("clients     {} on {} cores\n", levels.join(", "), plan.focus.cores));
+    text.push_str(&format!("treatments  at {} clients:\n", plan.focus.clients));
+    for arm in plan.arms.iter().skip(1) {
+        text.push_str(&format!("            {} over {}\n", arm.label, arm.over));
+    }
+    let longest = kneepoint_lab::plan::duration(plan).min(plan.budget).seconds().0;
+    text.push_str(&format!("seed        {}\ntime        at most {longest:.0} s\n", plan.seed));
+    print::out(&text)?;
+    Ok(OK)
+}
+
+/// Set by the first Ctrl-C, hang-up or termination; a second one ends Kneepoint at once, and its
+/// systems end with it.
+fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, i32::from(ERROR), stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .context("installing the signal handlers")?;
+    }
+    Ok(stop)
+}

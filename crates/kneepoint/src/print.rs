@@ -1,0 +1,51 @@
+//! Everything that the binary writes to the terminal.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the one room of this crate that prints"
+)]
+
+use std::io::{self, IsTerminal, Write};
+
+/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+///
+/// # Errors
+/// Where standard output cannot be written for any other reason.
+pub(crate) fn out(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| anyhow::anyhow!("standard output: {error}")),
+    }
+}
+
+/// One line to standard error: what happened, where, what to do.
+pub(crate) fn error(error: &anyhow::Error) {
+    let text = format!("{error:#}").replace('\n', " ");
+    // Nothing is left to tell where even this fails.
+    let _ = writeln!(io::stderr(), "kneepoint: {text}");
+}
+
+/// One line to standard error that is no failure.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Columns of the terminal; 80 where standard output is none.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).clamp(60, 120)
+}
+
+/// Whether colour would be seen as colour.
+pub(crate) fn colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Diagnostics for developers, off unless `KNEEPOINT_LOG` asks for them.
+pub(crate) fn start_log() {
+    use tracing_subscriber::EnvFilter;
+    if let Ok(filter) = EnvFilter::try_from_env("KNEEPOINT_LOG") {
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    }
+}

@@ -1,0 +1,99 @@
+//! The arms of a run: one resident process each, all but one parked.
+
+use crate::options::RunOptions;
+use anyhow::{Context, Result, bail};
+use kneepoint_rig::recipe::Arm;
+use kneepoint_rig::scratch::Scratch;
+use kneepoint_rig::{Setup, System, Workload};
+use kneepoint_vocab::{ArmId, ArmRole, ArmStart, Plan, Seconds};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The systems of one start of every arm.
+#[derive(Default)]
+pub(crate) struct Arms {
+    systems: BTreeMap<ArmId, Box<dyn System>>,
+}
+
+impl Arms {
+    /// Starts every arm that has a process of its own, side by side, and proves each.
+    pub(crate) fn start(
+        options: &RunOptions,
+        plan: &Plan,
+        scratch: &Scratch,
+        start: u32,
+    ) -> Result<(Self, Vec<ArmStart>)> {
+        let workload = options.recipe.workload;
+        let setups: Vec<Setup> = options
+            .recipe
+            .arms()
+            .into_iter()
+            .filter(|arm| arm.plan.role != ArmRole::Unprobed)
+            .map(|arm| setup(options, plan, scratch, arm, start))
+            .collect();
+        let started: Vec<Result<Started>> = std::thread::scope(|scope| {
+            let handles: Vec<_> = setups
+                .iter()
+                .map(|setup| scope.spawn(move || start_one(workload, setup)))
+                .collect();
+            handles
+                .into_iter()
+                .map(|handle| handle.join().unwrap_or_else(|_| bail!("a starter panicked")))
+                .collect()
+        });
+        let mut arms = Self::default();
+        let mut records = Vec::new();
+        for one in started {
+            let (record, system) = one?;
+            arms.systems.insert(record.arm.clone(), system);
+            records.push(record);
+        }
+        Ok((arms, records))
+    }
+
+    /// The system that serves an arm; the unprobed arm is the baseline's own process.
+    pub(crate) fn system(&mut self, arm: &ArmId) -> Result<&mut dyn System> {
+        let serving = if arm.0 == ArmId::UNPROBED { ArmId::BASELINE } else { &arm.0 };
+        match self.systems.get_mut(&ArmId::new(serving)) {
+            Some(system) => Ok(system.as_mut()),
+            None => bail!("arm {arm} has not been started"),
+        }
+    }
+
+    /// Stops every system.
+    pub(crate) fn stop(self) -> Result<()> {
+        let mut first_failure = Ok(());
+        for (arm, system) in self.systems {
+            let stopped = system.stop().with_context(|| format!("stopping {arm}"));
+            first_failure = first_failure.and(stopped);
+        }
+        first_failure
+    }
+}
+
+type Started = (ArmStart, Box<dyn System>);
+
+fn start_one(workload: &dyn Workload, setup: &Setup) -> Result<Started> {
+    let begin = Instant::now();
+    let mut system =
+        workload.start(setup).with_context(|| format!("starting arm {}", setup.arm))?;
+    let ready_after = Seconds(begin.elapsed().as_secs_f64());
+    let (proofs, settings) =
+        system.describe().with_context(|| format!("proving arm {}", setup.arm))?;
+    let record =
+        ArmStart { arm: setup.arm.clone(), start: setup.start, proofs, ready_after, settings };
+    Ok((record, system))
+}
+
+fn setup(options: &RunOptions, plan: &Plan, scratch: &Scratch, arm: Arm, start: u32) -> Setup {
+    let most = plan.levels.iter().map(|level| level.clients).max().unwrap_or(1);
+    Setup {
+        server: options.server.clone(),
+        scratch: scratch.path().to_owned(),
+        arm: arm.plan.id,
+        settings: arm.settings,
+        start,
+        max_clients: most.max(plan.focus.clients),
+        seed: plan.seed,
+    }
+}

@@ -1,0 +1,26 @@
+//! What a caller asks of a run.
+
+use kneepoint_rig::recipe::{LevelSpec, Recipe};
+use kneepoint_vocab::{Nanos, Ratio, Tier};
+use std::path::PathBuf;
+
+/// A recipe and what the command line changes in it.
+#[derive(Debug)]
+pub struct RunOptions {
+    /// The experiment.
+    pub recipe: Recipe,
+    /// Levels instead of the recipe's.
+    pub levels: Option<Vec<LevelSpec>>,
+    /// Seed; drawn from the clock where absent.
+    pub seed: Option<u64>,
+    /// Half-width of an effect's interval at which it may stop.
+    pub precision: Option<Ratio>,
+    /// Wall-clock budget of the run.
+    pub budget: Option<Nanos>,
+    /// Collector tier; the best available where absent.
+    pub tier: Option<Tier>,
+    /// The run directory to make.
+    pub directory: PathBuf,
+    /// The executable that serves embedded workloads: this one.
+    pub server: PathBuf,
+}

@@ -1,0 +1,113 @@
+//! From a recipe and the caller's wishes to a complete design.
+
+use crate::options::RunOptions;
+use crate::schedule::{estimate, schedule};
+use anyhow::{Result, ensure};
+use kneepoint_rig::recipe::level::resolve_all;
+use kneepoint_vocab::{Level, Nanos, Plan, Ratio};
+
+/// Window of a slice where the recipe names none.
+const SLICE: Nanos = Nanos::from_millis(500);
+/// Lead-in of a slice where the recipe names none.
+const RAMP: Nanos = Nanos::from_millis(100);
+/// Sweep blocks where the recipe names none.
+const SWEEP_BLOCKS: u32 = 6;
+/// Least and most effect blocks where the recipe names none.
+const EFFECT_BLOCKS: (u32, u32) = (9, 12);
+/// Effect blocks to a start: three starts within the least number of blocks.
+const BLOCKS_PER_START: u32 = 3;
+/// Half-width of an effect's interval at which it may stop.
+const PRECISION: Ratio = Ratio(0.05);
+/// Effects smaller than this are 'no effect'.
+const SMALLEST_EFFECT: Ratio = Ratio(0.10);
+/// Wall-clock budget of measuring.
+const BUDGET: Nanos = Nanos::from_millis(80_000);
+/// METHOD: a slice with more foreign CPU is polluted.
+const FOREIGN_LIMIT: Ratio = Ratio(0.03);
+/// METHOD: a slice with more steal is polluted.
+const STEAL_LIMIT: Ratio = Ratio(0.01);
+
+/// The design of a run on `cores` cores.
+///
+/// # Errors
+/// Where no level is asked for.
+pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
+    let recipe = &options.recipe;
+    let protocol = &recipe.protocol;
+    let clients = resolve_all(options.levels.as_deref().unwrap_or(&recipe.clients), cores);
+    ensure!(!clients.is_empty(), "no level to measure: give at least one with --levels");
+    Ok(Plan {
+        recipe: recipe.name.clone(),
+        summary: recipe.summary.clone(),
+        operation: recipe.operation.clone(),
+        seed: options.seed.unwrap_or_else(fresh_seed),
+        focus: Level { clients: recipe.focus.resolve(cores), cores },
+        levels: clients.into_iter().map(|clients| Level { clients, cores }).collect(),
+        arms: recipe.arms().into_iter().map(|arm| arm.plan).collect(),
+        slice: protocol.slice.unwrap_or(SLICE),
+        ramp: protocol.ramp.unwrap_or(RAMP),
+        sweep_blocks: protocol.sweep_blocks.unwrap_or(SWEEP_BLOCKS),
+        effect_blocks: protocol.effect_blocks.unwrap_or(EFFECT_BLOCKS),
+        blocks_per_start: protocol.blocks_per_start.unwrap_or(BLOCKS_PER_START),
+        precision: options.precision.or(protocol.precision).unwrap_or(PRECISION),
+        smallest_effect: protocol.smallest_effect.unwrap_or(SMALLEST_EFFECT),
+        budget: options.budget.or(protocol.budget).unwrap_or(BUDGET),
+        foreign_limit: FOREIGN_LIMIT,
+        steal_limit: STEAL_LIMIT,
+    })
+}
+
+/// Wall time that the plan is expected to take, were no look to stop it.
+#[must_use]
+pub fn duration(plan: &Plan) -> Nanos {
+    schedule(plan).iter().map(|step| estimate(plan, step)).sum()
+}
+
+/// A seed that differs between runs. Short, because people type it.
+fn fresh_seed() -> u64 {
+    let since_epoch = std::time::SystemTime::now()
+        .duration_since(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::from(since_epoch.subsec_nanos()) ^ (since_epoch.as_secs() & 0xffff_ffff)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use kneepoint_vocab::{ArmId, ArmPlan, ArmRole};
+
+    /// Two levels, four arms.
+    pub(crate) fn small_plan() -> Plan {
+        let arm = |id: &str, role| ArmPlan {
+            id: ArmId::new(id),
+            role,
+            label: id.to_owned(),
+            over: ArmId::new(ArmId::BASELINE),
+            changes: Vec::new(),
+        };
+        Plan {
+            recipe: "small".into(),
+            summary: "for tests".into(),
+            operation: "operations".into(),
+            seed: 1,
+            levels: vec![Level { clients: 1, cores: 2 }, Level { clients: 4, cores: 2 }],
+            focus: Level { clients: 4, cores: 2 },
+            arms: vec![
+                arm(ArmId::BASELINE, ArmRole::Baseline),
+                arm(ArmId::CONTROL, ArmRole::Control),
+                arm(ArmId::UNPROBED, ArmRole::Unprobed),
+                arm("other", ArmRole::Treatment),
+            ],
+            slice: SLICE,
+            ramp: RAMP,
+            sweep_blocks: 4,
+            effect_blocks: (4, 6),
+            blocks_per_start: 2,
+            precision: PRECISION,
+            smallest_effect: SMALLEST_EFFECT,
+            budget: BUDGET,
+            foreign_limit: FOREIGN_LIMIT,
+            steal_limit: STEAL_LIMIT,
+        }
+    }
+}

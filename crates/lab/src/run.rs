@@ -1,0 +1,316 @@
+//! The whole experiment: the only loop over trials.
+
+use crate::arms::Arms;
+use crate::clock::Clock;
+use crate::options::RunOptions;
+use crate::progress::Progress;
+use crate::schedule::{Planned, Step, estimate, schedule};
+use crate::slice::{self, Shape, Taken};
+use crate::stop_rule::StopRule;
+use crate::store::Store;
+use anyhow::{Context, Result, bail};
+use kneepoint_probe::{Probe, ProbeOptions};
+use kneepoint_rig::scratch::Scratch;
+use kneepoint_stats::change_point::warm_up_end;
+use kneepoint_vocab::{
+    ArmId, Disposition, Host, Nanos, Phase, Plan, Pollution, RunEnd, TrialId, TrialRecord, Window,
+};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Repetitions of a polluted slice.
+const MOST_ATTEMPTS: u32 = 3;
+/// Window of a warm-up slice.
+const WARM_UP_SLICE: Nanos = Nanos::from_millis(100);
+/// Fewest warm-up slices: a change-point test needs some to judge.
+const WARM_UP_LEAST: usize = 8;
+/// Most warm-up slices; a system that is not steady by then is called so.
+const WARM_UP_MOST: usize = 24;
+
+/// How a run ended, for the caller.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The run directory.
+    pub directory: PathBuf,
+    /// Someone asked it to stop.
+    pub interrupted: bool,
+}
+
+/// Runs the plan and writes the run directory. Stops early, in order, once `stop` is set.
+///
+/// # Errors
+/// Where the directory cannot be written, the system does not start, fails or hangs. Trials
+/// finished before stay in the run directory; everything started is stopped.
+pub fn run(
+    options: &RunOptions,
+    plan: &Plan,
+    host: &Host,
+    progress: &mut dyn Progress,
+    stop: &AtomicBool,
+) -> Result<Outcome> {
+    let store = Store::create(&options.directory, host, plan)?;
+    let clock = Clock::begin();
+    let cores = plan.focus.cores;
+    let scratch = Scratch::create()?;
+    // The collector goes first: loading beside a busy system can take seconds.
+    let (probe, remarks) =
+        Probe::attach(&ProbeOptions { tier: options.tier, stacks: true, cores })?;
+    for remark in &remarks {
+        progress.remark(remark);
+    }
+    let mut runner = Runner {
+        options,
+        plan,
+        scratch,
+        probe,
+        store,
+        clock,
+        stop,
+        progress,
+        arms: Arms::default(),
+        taken: Vec::new(),
+        steady: false,
+        remarks,
+        pending: Nanos(0),
+    };
+    let stopped_by = runner.all_steps();
+    let arms = std::mem::take(&mut runner.arms);
+    let stopped = arms.stop();
+    let end = RunEnd {
+        elapsed: runner.clock.now(),
+        stopped_by: match &stopped_by {
+            Ok(why) => (*why).to_owned(),
+            Err(error) => format!("{error:#}"),
+        },
+        steady: runner.steady,
+        remarks: runner.remarks,
+    };
+    runner.store.end(&end)?;
+    let why = stopped_by?;
+    stopped?;
+    Ok(Outcome { directory: options.directory.clone(), interrupted: why == INTERRUPTED })
+}
+
+const DECIDED: &str = "decided";
+const BUDGET: &str = "budget";
+const PLANNED: &str = "planned blocks";
+const INTERRUPTED: &str = "interrupted";
+
+struct Runner<'a> {
+    options: &'a RunOptions,
+    plan: &'a Plan,
+    scratch: Scratch,
+    probe: Probe,
+    store: Store,
+    clock: Clock,
+    stop: &'a AtomicBool,
+    progress: &'a mut dyn Progress,
+    arms: Arms,
+    /// Trials so far, without their facts: what the stop rule looks at.
+    taken: Vec<TrialRecord>,
+    steady: bool,
+    remarks: Vec<String>,
+    /// Estimate of the steps that remain.
+    pending: Nanos,
+}
+
+impl Runner<'_> {
+    fn all_steps(&mut self) -> Result<&'static str> {
+        let steps = schedule(self.plan);
+        let rule = StopRule::of(self.plan)?;
+        self.pending = steps.iter().map(|step| estimate(self.plan, step)).sum();
+        for step in &steps {
+            if self.interrupted() {
+                return Ok(INTERRUPTED);
+            }
+            if self.spent(step) {
+                return Ok(BUDGET);
+            }
+            self.tell(step);
+            match step {
+                Step::Start { start } => self.replace_arms(*start)?,
+                Step::WarmUp => self.warm_up()?,
+                Step::Slice(planned) => self.slice(planned)?,
+                Step::Look { blocks } => {
+                    if rule.decided(self.plan, &self.taken, *blocks) {
+                        return Ok(DECIDED);
+                    }
+                }
+            }
+            self.pending.0 = self.pending.0.saturating_sub(estimate(self.plan, step).0);
+        }
+        Ok(if self.interrupted() { INTERRUPTED } else { PLANNED })
+    }
+
+    fn interrupted(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether the step would end after the budget.
+    fn spent(&self, step: &Step) -> bool {
+        self.clock.now() + estimate(self.plan, step) > self.plan.budget
+    }
+
+    fn tell(&mut self, step: &Step) {
+        let doing = match step {
+            Step::Start { .. } => "starting every arm anew".to_owned(),
+            Step::WarmUp => "waiting until it is steady".to_owned(),
+            Step::Slice(planned) => {
+                format!("{} at {} clients", planned.arm, planned.level.clients)
+            }
+            Step::Look { .. } => return,
+        };
+        let now = self.clock.now();
+        let total = (now + self.pending).min(self.plan.budget);
+        self.progress.step(now, total.max(now), &doing);
+    }
+
+    fn replace_arms(&mut self, start: u32) -> Result<()> {
+        std::mem::take(&mut self.arms).stop()?;
+        let (arms, records) = Arms::start(self.options, self.plan, &self.scratch, start)?;
+        self.arms = arms;
+        for record in &records {
+            self.store.arm(record)?;
+            for proof in record.proofs.iter().filter(|proof| !proof.active) {
+                let text = format!(
+                    "{} is not what it claims: {} is {}, expected {}",
+                    record.arm, proof.what, proof.found, proof.expected
+                );
+                self.progress.remark(&text);
+                self.remarks.push(text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Short slices of the baseline at the focus level until the change-point test finds them
+    /// steady.
+    fn warm_up(&mut self) -> Result<()> {
+        let baseline = ArmId::new(ArmId::BASELINE);
+        let shape =
+            Shape { clients: self.plan.focus.clients, ramp: Nanos(0), length: WARM_UP_SLICE };
+        let mut series = Vec::new();
+        while series.len() < WARM_UP_MOST && !self.interrupted() {
+            let system = self.arms.system(&baseline)?;
+            let taken = slice::take(system, None, &shape, &self.clock, self.stop)?;
+            let planned = Planned {
+                phase: Phase::WarmUp,
+                block: 0,
+                position: u32::try_from(series.len()).unwrap_or(u32::MAX),
+                arm: baseline.clone(),
+                level: self.plan.focus,
+                start: 0,
+            };
+            let (record, _) = self.record(&planned, 0, taken, Disposition::Kept);
+            series.push(record.throughput().0);
+            self.store.trial(&record, &[])?;
+            self.steady = series.len() >= WARM_UP_LEAST
+                && warm_up_end(&series).is_some_and(|end| end + WARM_UP_LEAST / 2 <= series.len());
+            if self.steady {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one planned slice, again where something else used the machine meanwhile.
+    fn slice(&mut self, planned: &Planned) -> Result<()> {
+        for attempt in 0..MOST_ATTEMPTS {
+            let taken = match self.take(planned) {
+                Ok(taken) => taken,
+                Err(error) => return self.failed(planned, attempt, &error),
+            };
+            if self.interrupted() {
+                return Ok(());
+            }
+            let polluted = self.is_polluted(taken.pollution);
+            let last = attempt + 1 == MOST_ATTEMPTS || self.clock.now() + self.pending > self.plan.budget;
+            let disposition = match (polluted, last) {
+                (false, _) => Disposition::Kept,
+                (true, false) => Disposition::Polluted,
+                (true, true) => Disposition::KeptPolluted,
+            };
+            let again = disposition == Disposition::Polluted;
+            let (mut record, stacks) = self.record(planned, attempt, taken, disposition);
+            self.store.trial(&record, &stacks)?;
+            record.facts.clear();
+            self.taken.push(record);
+            if !again {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn is_polluted(&self, pollution: Pollution) -> bool {
+        pollution.foreign > self.plan.foreign_limit || pollution.steal > self.plan.steal_limit
+    }
+
+    fn take(&mut self, planned: &Planned) -> Result<Taken> {
+        let unprobed = planned.arm.0 == ArmId::UNPROBED;
+        let shape = Shape {
+            clients: planned.level.clients,
+            ramp: self.plan.ramp,
+            length: self.plan.slice,
+        };
+        let system = self.arms.system(&planned.arm)?;
+        if !unprobed {
+            return slice::take(system, Some(&mut self.probe), &shape, &self.clock, self.stop);
+        }
+        self.probe.detach()?;
+        let taken = slice::take(system, None, &shape, &self.clock, self.stop);
+        self.probe.reattach()?;
+        taken
+    }
+
+    fn record(
+        &self,
+        planned: &Planned,
+        attempt: u32,
+        taken: Taken,
+        disposition: Disposition,
+    ) -> (TrialRecord, Vec<kneepoint_vocab::StackRecord>) {
+        let record = TrialRecord {
+            id: id(planned, attempt),
+            window: taken.window,
+            operations: taken.output.operations,
+            counted_over: taken.output.counted_over,
+            per_client: taken.output.per_client,
+            latency: taken.output.latency,
+            pollution: taken.pollution,
+            disposition,
+            facts: taken.facts,
+        };
+        (record, taken.stacks)
+    }
+
+    /// Keeps a trial without a number, and ends the run: the arm's process is not to be trusted.
+    fn failed(&mut self, planned: &Planned, attempt: u32, error: &anyhow::Error) -> Result<()> {
+        let reason = format!("{error:#}");
+        let record = TrialRecord {
+            id: id(planned, attempt),
+            window: Window { begin: self.clock.now(), length: Nanos(0) },
+            operations: 0,
+            counted_over: Nanos(0),
+            per_client: Vec::new(),
+            latency: None,
+            pollution: Pollution::default(),
+            disposition: Disposition::Failed { reason: reason.clone() },
+            facts: Vec::new(),
+        };
+        self.store.trial(&record, &[]).context("recording a failed trial")?;
+        bail!("{} at {} clients: {reason}", planned.arm, planned.level.clients)
+    }
+}
+
+fn id(planned: &Planned, attempt: u32) -> TrialId {
+    TrialId {
+        phase: planned.phase,
+        block: planned.block,
+        position: planned.position,
+        attempt,
+        arm: planned.arm.clone(),
+        start: planned.start,
+        level: planned.level,
+    }
+}

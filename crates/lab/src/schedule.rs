@@ -1,0 +1,177 @@
+//! The order of everything a run does, laid out before the first step.
+//!
+//! A run is a few rounds. Each round starts every arm anew (a start is one draw of the memory
+//! layout), then interleaves: sweep blocks hold every level once, effect blocks every arm once,
+//! both in random order. Drift of the machine so hits all levels and arms alike.
+
+use crate::order::Order;
+use kneepoint_vocab::{ArmId, Level, Nanos, Phase, Plan};
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// Replace every arm's process by a new one.
+    Start {
+        /// Which start, from 0.
+        start: u32,
+    },
+    /// Wait until the baseline is steady.
+    WarmUp,
+    /// Measure one slice.
+    Slice(Planned),
+    /// All slices of an effect block are done: is it enough?
+    Look {
+        /// Effect blocks done.
+        blocks: u32,
+    },
+}
+
+/// One slice as planned.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Planned {
+    pub(crate) phase: Phase,
+    pub(crate) block: u32,
+    pub(crate) position: u32,
+    pub(crate) arm: ArmId,
+    pub(crate) level: Level,
+    pub(crate) start: u32,
+}
+
+/// Assumed cost of a round's new starts until the first ones are measured.
+pub(crate) const START_ESTIMATE: Nanos = Nanos::from_millis(2_000);
+/// Assumed cost of the warm-up.
+pub(crate) const WARM_UP_ESTIMATE: Nanos = Nanos::from_millis(1_500);
+/// Assumed cost of a slice beyond its ramp and window: starting and stopping clients, reading
+/// the collector.
+pub(crate) const SLICE_OVERHEAD_ESTIMATE: Nanos = Nanos::from_millis(60);
+
+/// Every step of the plan, as if no look stopped it.
+pub(crate) fn schedule(plan: &Plan) -> Vec<Step> {
+    let mut order = Order::of(plan.seed);
+    let per_start = plan.blocks_per_start.max(1);
+    let (least, most) = plan.effect_blocks;
+    let rounds = most.div_ceil(per_start).max(1);
+    // The sweep belongs to the rounds that always happen.
+    let sure_rounds = least.div_ceil(per_start).clamp(1, rounds);
+    let mut steps = Vec::new();
+    let (mut sweep_block, mut effect_block) = (0, 0);
+    for start in 0..rounds {
+        steps.push(Step::Start { start });
+        if start == 0 {
+            steps.push(Step::WarmUp);
+        }
+        let sweep_until = (plan.sweep_blocks * (start + 1)).div_ceil(sure_rounds);
+        while sweep_block < sweep_until.min(plan.sweep_blocks) {
+            steps.extend(sweep(plan, &mut order, sweep_block, start));
+            sweep_block += 1;
+        }
+        for _ in 0..per_start.min(most - effect_block) {
+            steps.extend(effects(plan, &mut order, effect_block, start));
+            effect_block += 1;
+            steps.push(Step::Look { blocks: effect_block });
+        }
+    }
+    steps
+}
+
+fn sweep(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
+    (0..)
+        .zip(order.next(plan.levels.len()))
+        .map(|(position, index)| {
+            Step::Slice(Planned {
+                phase: Phase::Sweep,
+                block,
+                position,
+                arm: ArmId::new(ArmId::BASELINE),
+                level: plan.levels[index],
+                start,
+            })
+        })
+        .collect()
+}
+
+fn effects(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
+    (0..)
+        .zip(order.next(plan.arms.len()))
+        .map(|(position, index)| {
+            Step::Slice(Planned {
+                phase: Phase::Effects,
+                block,
+                position,
+                arm: plan.arms[index].id.clone(),
+                level: plan.focus,
+                start,
+            })
+        })
+        .collect()
+}
+
+/// What a step is expected to take.
+pub(crate) fn estimate(plan: &Plan, step: &Step) -> Nanos {
+    match step {
+        Step::Start { .. } => START_ESTIMATE,
+        Step::WarmUp => WARM_UP_ESTIMATE,
+        Step::Slice(_) => plan.ramp + plan.slice + SLICE_OVERHEAD_ESTIMATE,
+        Step::Look { .. } => Nanos(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::small_plan;
+    use proptest::prelude::*;
+
+    fn slices(steps: &[Step], phase: Phase) -> Vec<&Planned> {
+        steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::Slice(planned) if planned.phase == phase => Some(planned),
+                _ => None,
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_block_holds_every_level_and_arm_once(
+            seed: u64, sweeps in 1_u32..9, least in 1_u32..9, more in 0_u32..9, per in 1_u32..5,
+        ) {
+            let mut plan = small_plan();
+            plan.seed = seed;
+            plan.sweep_blocks = sweeps;
+            plan.effect_blocks = (least, least + more);
+            plan.blocks_per_start = per;
+            let steps = schedule(&plan);
+            let sweep = slices(&steps, Phase::Sweep);
+            prop_assert_eq!(sweep.len(), sweeps as usize * plan.levels.len());
+            for block in 0..sweeps {
+                let mut levels: Vec<_> =
+                    sweep.iter().filter(|s| s.block == block).map(|s| s.level).collect();
+                levels.sort_unstable();
+                prop_assert_eq!(&levels, &plan.levels);
+            }
+            let effects = slices(&steps, Phase::Effects);
+            prop_assert_eq!(effects.len(), (least + more) as usize * plan.arms.len());
+            let looks = steps.iter().filter(|s| matches!(s, Step::Look { .. })).count();
+            prop_assert_eq!(looks, (least + more) as usize);
+            // The sweep is whole by the time the first stop is allowed.
+            let first_stop = steps.iter().position(|s| *s == Step::Look { blocks: least });
+            let last_sweep = steps.iter().rposition(
+                |s| matches!(s, Step::Slice(p) if p.phase == Phase::Sweep));
+            prop_assert!(last_sweep < first_stop);
+        }
+    }
+
+    #[test]
+    fn a_slice_names_the_start_that_serves_it() {
+        let mut current = None;
+        for step in schedule(&small_plan()) {
+            match step {
+                Step::Start { start } => current = Some(start),
+                Step::Slice(planned) => assert_eq!(Some(planned.start), current),
+                Step::WarmUp | Step::Look { .. } => {}
+            }
+        }
+    }
+}

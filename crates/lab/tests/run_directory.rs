@@ -1,0 +1,240 @@
+//! The run directory survives what befalls it: cuts anywhere, other schemas, full disks.
+
+use kneepoint_lab::open::{OpenError, open};
+use kneepoint_lab::store::{self, Store};
+use kneepoint_vocab::*;
+use std::fs;
+use std::path::Path;
+
+fn host() -> Host {
+    Host {
+        schema: SCHEMA,
+        kneepoint: "0.1.0".into(),
+        begun: "2026-01-02T03:04:05Z".into(),
+        arguments: vec!["run".into()],
+        cores: 2,
+        cpu: "a CPU".into(),
+        memory: 1 << 34,
+        kernel: "Linux 6".into(),
+        distribution: "Debian".into(),
+        notes: vec![("governor".into(), "none".into())],
+    }
+}
+
+fn plan() -> Plan {
+    let level = Level { clients: 2, cores: 2 };
+    Plan {
+        recipe: "r".into(),
+        summary: "s \"quoted\" = [x]".into(),
+        operation: "operations".into(),
+        seed: i64::MAX as u64,
+        levels: vec![level],
+        focus: level,
+        arms: vec![ArmPlan {
+            id: ArmId::new(ArmId::BASELINE),
+            role: ArmRole::Baseline,
+            label: "baseline".into(),
+            over: ArmId::new(ArmId::BASELINE),
+            changes: vec!["a = b".into()],
+        }],
+        slice: Nanos::from_millis(500),
+        ramp: Nanos::from_millis(100),
+        sweep_blocks: 1,
+        effect_blocks: (1, 2),
+        blocks_per_start: 1,
+        precision: Ratio(0.05),
+        smallest_effect: Ratio(0.1),
+        budget: Nanos::from_millis(1000),
+        foreign_limit: Ratio(0.03),
+        steal_limit: Ratio(0.01),
+    }
+}
+
+fn trial(block: u32) -> TrialRecord {
+    TrialRecord {
+        id: TrialId {
+            phase: Phase::Sweep,
+            block,
+            position: 0,
+            attempt: 0,
+            arm: ArmId::new(ArmId::BASELINE),
+            start: 0,
+            level: Level { clients: 2, cores: 2 },
+        },
+        window: Window { begin: Nanos(u64::from(block)), length: Nanos(500) },
+        operations: 10,
+        counted_over: Nanos(500),
+        per_client: vec![5, 5],
+        latency: Some(Latency::default()),
+        pollution: Pollution::default(),
+        disposition: Disposition::Kept,
+        facts: vec![
+            Fact::Tier { tier: Tier::Full },
+            Fact::Stack(StackWeight {
+                kind: StackKind::OnCpu,
+                stack: StackId(block),
+                wait: None,
+                weight: Nanos(7),
+                count: 1,
+            }),
+        ],
+    }
+}
+
+fn stack(id: u32) -> StackRecord {
+    let frame = Frame { function: "f\u{7f}<b>\"".into(), module: "m".into() };
+    StackRecord { id: StackId(id), frames: vec![frame], truncated: false }
+}
+
+fn written(directory: &Path, trials: u32) {
+    let mut store = Store::create(directory, &host(), &plan()).unwrap();
+    let start = ArmStart {
+        arm: ArmId::new(ArmId::BASELINE),
+        start: 0,
+        proofs: vec![],
+        ready_after: Seconds(0.5),
+        settings: vec![],
+    };
+    store.arm(&start).unwrap();
+    for block in 0..trials {
+        store.trial(&trial(block), &[stack(block)]).unwrap();
+    }
+    let end = RunEnd {
+        elapsed: Nanos(1),
+        stopped_by: "decided".into(),
+        steady: true,
+        remarks: vec![],
+    };
+    store.end(&end).unwrap();
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let root = tempfile::tempdir().unwrap();
+    written(root.path(), 3);
+    let record = open(root.path()).unwrap();
+    assert_eq!(record.host, host());
+    assert_eq!(record.plan, plan());
+    assert_eq!(record.trials, (0..3).map(trial).collect::<Vec<_>>());
+    assert_eq!(record.stacks, (0..3).map(stack).collect::<Vec<_>>());
+    assert_eq!(record.arms.len(), 1);
+    assert!(record.end.is_some() && record.torn.is_empty());
+}
+
+#[test]
+fn a_second_run_does_not_overwrite_the_first() {
+    let root = tempfile::tempdir().unwrap();
+    written(root.path(), 1);
+    let error = Store::create(root.path(), &host(), &plan()).unwrap_err();
+    assert!(error.to_string().contains("--out"), "{error}");
+    assert_eq!(open(root.path()).unwrap().trials.len(), 1);
+}
+
+/// Cuts each appended file at each byte: every whole line before the cut is kept.
+#[test]
+fn a_cut_loses_at_most_the_line_it_falls_into() {
+    let root = tempfile::tempdir().unwrap();
+    written(root.path(), 3);
+    for name in [store::TRIALS, store::STACKS, store::ARMS] {
+        let path = root.path().join(name);
+        let whole = fs::read(&path).unwrap();
+        for cut in 0..=whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let record = open(root.path()).unwrap();
+            let lines = whole[..cut].iter().filter(|&&byte| byte == b'\n').count();
+            let kept = match name {
+                store::TRIALS => record.trials.len(),
+                store::STACKS => record.stacks.len(),
+                _ => record.arms.len(),
+            };
+            // A cut just before the newline leaves a whole record.
+            assert!(kept == lines || kept == lines + 1, "{name} cut at {cut}: {kept} of {lines}");
+            let is_torn = kept == lines && cut > 0 && whole[cut - 1] != b'\n';
+            assert_eq!(!record.torn.is_empty(), is_torn, "{name} cut at {cut}");
+            for trial in &record.trials {
+                for fact in &trial.facts {
+                    if let Fact::Stack(weight) = fact {
+                        assert!(record.stacks.iter().any(|stack| stack.id == weight.stack));
+                    }
+                }
+            }
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+}
+
+#[test]
+fn a_cut_in_a_whole_file_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    written(root.path(), 1);
+    for name in [store::HOST, store::PLAN, store::END] {
+        let path = root.path().join(name);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let error = open(root.path()).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("damaged"), "{error}");
+        assert!(!error.contains('\n'), "more than one line: {error}");
+        fs::write(&path, &whole).unwrap();
+    }
+}
+
+#[test]
+fn another_schema_is_refused_and_says_who_wrote_it() {
+    let root = tempfile::tempdir().unwrap();
+    written(root.path(), 1);
+    let path = root.path().join(store::HOST);
+    let text = fs::read_to_string(&path).unwrap();
+    let other = text.replace("\"schema\": 1", "\"schema\": 99").replace("0.1.0", "9.9.9");
+    fs::write(&path, other).unwrap();
+    let error = open(root.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Schema { found: 99, .. }), "{error}");
+    assert!(error.to_string().contains("9.9.9"), "{error}");
+}
+
+#[test]
+fn a_directory_without_a_run_is_called_so() {
+    let root = tempfile::tempdir().unwrap();
+    for path in [root.path().to_owned(), root.path().join("absent")] {
+        assert!(matches!(open(&path).unwrap_err(), OpenError::NotARun { .. }));
+    }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("file");
+    fs::write(&file, "in the way").unwrap();
+    let error = Store::create(&file.join("run"), &host(), &plan()).unwrap_err().to_string();
+    assert!(error.contains("--out") && error.contains("file/run"), "{error}");
+}
+
+/// Writes trials into a file system of 64 KiB until it is full.
+#[test]
+fn a_full_disk_keeps_what_was_written() {
+    let root = tempfile::tempdir().unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+        .arg(root.path())
+        .stderr(std::process::Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("SKIP a_full_disk_keeps_what_was_written: cannot mount a file system (not root)");
+        return;
+    }
+    let directory = root.path().join("run");
+    let mut store = Store::create(&directory, &host(), &plan()).unwrap();
+    let mut kept = 0;
+    let error = loop {
+        match store.trial(&trial(kept), &[stack(kept)]) {
+            Ok(()) => kept += 1,
+            Err(error) => break error.to_string(),
+        }
+    };
+    let read = open(&directory);
+    drop(store);
+    let unmounted = std::process::Command::new("umount").arg(root.path()).status();
+    assert!(unmounted.unwrap().success(), "the test's file system stayed mounted");
+    assert!(error.contains(&format!("{kept} trials are safe")), "{error}");
+    assert!(kept > 0, "nothing fitted");
+    assert_eq!(read.unwrap().trials.len(), kept as usize);
+}
