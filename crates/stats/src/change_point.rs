@@ -249,6 +249,21 @@ mod tests {
         assert_eq!(warm_up_end(&[1.0, 1.0, 1.0]), None);
     }
 
+    /// The limit that the module's text states.
+    #[test]
+    fn two_cold_slices_are_found_and_one_may_be_chance() {
+        let mut generator = Generator::new(6);
+        let (mut two, mut one) = (0, 0);
+        for _ in 0..50 {
+            let mut series: Vec<f64> = (0..20).map(|_| 1.0 + 0.02 * generator.normal()).collect();
+            series[0] = 0.5;
+            one += u32::from(warm_up_end(&series) == Some(1));
+            series[1] = 0.5;
+            two += u32::from(warm_up_end(&series) == Some(2));
+        }
+        assert!(two >= 45 && one <= 10, "{two} and {one} of 50");
+    }
+
     #[test]
     fn a_constant_series_is_steady_from_the_beginning() {
         assert_eq!(warm_up_end(&[5.0; 12]), Some(0));

@@ -123,7 +123,7 @@ pub const RESAMPLES: usize = 2000;
 ///
 /// The deviations of the resampled statistic from the estimate are multiplied by
 /// sqrt(n / (n - 1)) · t(n-1) / z: the plain percentile interval is too narrow by just that for
-/// the mean (Hesterberg 2015, section 4.3).
+/// the mean (Hesterberg 2015).
 ///
 /// # Errors
 /// Fewer than two values.

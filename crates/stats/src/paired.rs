@@ -11,8 +11,7 @@
 //! τ/σ from 0 to 1 (`tests/paired_coverage.rs` repeats it). Only t on start means stays at 95 %
 //! throughout. Hierarchical resampling of starts and pairs, even inflated by
 //! sqrt(n/(n-1)) · t/z, covers as little as 71 % with two starts; t on all pairs 50 %; a variance
-//! of max(between, within) by ANOVA pretest 88 %; shrinking the between-start variance to the
-//! within one covers over 99 % without start variance and under 90 % with it.
+//! of max(between, within) by ANOVA pretest 89 %.
 //! The price is width: two starts give t(1) = 12.7, three 4.3, four 3.2, six 2.6. So spread a given
 //! number of pairs over many starts rather than few; with four or more the price is small.
 //! [`Scope::TheseStarts`] answers the narrower question where that price cannot be paid.
@@ -187,7 +186,7 @@ impl Spread {
     }
 
     /// τ² = (MSB - MSW) / n0, at least 0, with n0 the mean pairs a start corrected for unequal
-    /// numbers (Searle, Casella and McCulloch 1992, section 3.6).
+    /// numbers (Searle, Casella and McCulloch 1992, chapter 3).
     fn between(&self, starts: &[Vec<f64>]) -> Option<f64> {
         let within = self.within.filter(|_| starts.len() > 1)?;
         let sizes: Vec<f64> = starts.iter().map(|start| start.len() as f64).collect();
