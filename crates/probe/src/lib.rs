@@ -1,1 +1,18 @@
-//! Placeholder.
+//! What watches the machine: eBPF accounting, perf, `/proc`, unwinding, symbols. It reports
+//! facts and judges nothing.
+//!
+//! A [`Probe`] is attached once, before the workload starts; each window is [`Probe::open`]ed and
+//! [`Probe::close`]d and yields an [`Observation`]. [`CpuMeter`] needs no probe.
+
+pub mod capability;
+mod collector;
+pub mod host;
+mod meter;
+pub mod proc;
+pub mod stack;
+mod sys;
+
+pub use capability::{Capability, capabilities};
+pub use collector::{Observation, Probe, ProbeError, ProbeOptions, Target};
+pub use host::host;
+pub use meter::{CpuMeter, MeterReading};

@@ -1,0 +1,156 @@
+/* Why a thread blocks, from its saved user registers. System call numbers are x86-64's. */
+#ifndef KNEEPOINT_REASON_H
+#define KNEEPOINT_REASON_H
+
+#include "maps.h"
+
+#define SPIN_FLAG 1
+
+static __always_inline u8 reason_of_fd(struct task_struct *p, u32 fd)
+{
+	struct file **table = 0, *file = 0;
+	u32 limit = BPF_CORE_READ(p, files, fdt, max_fds);
+	if (fd >= limit)
+		return R_OTHER;
+	table = BPF_CORE_READ(p, files, fdt, fd);
+	if (bpf_probe_read_kernel(&file, sizeof file, table + fd) || !file)
+		return R_OTHER;
+	u16 mode = BPF_CORE_READ(file, f_inode, i_mode);
+	switch (mode & 0170000) {
+	case 0140000:
+		return R_SOCKET;
+	case 0010000:
+		return R_PIPE;
+	case 0:
+		return R_ANON;
+	}
+	return R_FILE;
+}
+
+/* What the thread that the futex word's owner field names is doing. */
+static __always_inline u8 holder_of(u64 generation, u64 word)
+{
+	u32 owner = 0;
+	if (bpf_probe_read_user(&owner, sizeof owner, (void *)(word + 8)) || !owner)
+		return H_UNKNOWN;
+	struct thread *h = bpf_map_lookup_elem(&threads, &owner);
+	if (!h || h->generation != generation)
+		return H_UNKNOWN;
+	return h->state == RUN ? H_RUN : h->state == RQ ? H_RQ : h->state == BLK ? H_BLK : H_UNKNOWN;
+}
+
+static __always_inline u8 reason_of_poll(struct task_struct *p, struct user_regs *g, int is_current)
+{
+	s32 fd;
+	if (is_current && g->si == 1 && !bpf_probe_read_user(&fd, sizeof fd, (void *)g->di) && fd >= 0) {
+		u8 reason = reason_of_fd(p, fd);
+		return reason == R_OTHER || reason == R_ANON ? R_POLL : reason;
+	}
+	return R_POLL;
+}
+
+static __always_inline void futex_wait(struct thread *t, struct user_regs *g, int is_current)
+{
+	t->reason = R_FUTEX;
+	t->object = g->di;
+	t->op = ((u16)g->si & 0x3fff) | (g->r10 ? OP_TIMED : 0);
+	t->holder = is_current ? holder_of(t->generation, g->di) : H_UNKNOWN;
+}
+
+static __always_inline void by_call(struct task_struct *p, struct thread *t, struct user_regs *g,
+				    int is_current)
+{
+	switch (t->nr) {
+	case 202:
+		futex_wait(t, g, is_current);
+		return;
+	case 455: /* futex_wait(addr, val, mask, flags, timeout) */
+		t->reason = R_FUTEX;
+		t->object = g->di;
+		t->op = 9;
+		return;
+	case 449: /* futex_waitv: several words */
+		t->reason = R_FUTEX;
+		t->op = 9 | OP_TIMED;
+		return;
+	case 0: case 1: case 17: case 18: case 19: case 20:
+		t->reason = reason_of_fd(p, g->di);
+		return;
+	case 42: case 43: case 288: case 44: case 45: case 46: case 47: case 299: case 307:
+		t->reason = R_SOCKET;
+		return;
+	case 7: case 271:
+		t->reason = reason_of_poll(p, g, is_current);
+		return;
+	case 23: case 270: case 232: case 281: case 441: case 208: case 426: case 34: case 128:
+		t->reason = R_POLL;
+		return;
+	case 35: case 230:
+		t->reason = R_TIMER;
+		return;
+	case 61: case 247:
+		t->reason = R_PROCESS;
+		return;
+	case 26: case 74: case 75: case 162: case 277: case 306:
+		t->reason = R_FILE;
+		return;
+	}
+	t->reason = R_OTHER;
+}
+
+/* Fills the identity of the wait that `task` begins (is_current) or is found in. */
+static __always_inline void classify(struct task_struct *task, struct thread *t, int is_current)
+{
+	struct user_regs g;
+	u32 depth = t->depth;
+	s32 before = t->nr;
+
+	t->object = 0;
+	t->op = 0;
+	t->holder = H_NONE;
+	t->nr = -1;
+	void *regs = (void *)bpf_task_pt_regs(task);
+	int known = regs && !bpf_probe_read_kernel(&g, sizeof g, regs + USER_REGS_OFFSET);
+	if (known)
+		t->nr = (s32)g.orig_ax;
+	if (depth > 0 && depth <= 4) {
+		u64 lock = t->locks[(depth - 1) & 3].addr;
+		t->reason = R_KLOCK;
+		t->object = lock;
+		t->op = t->lock_flags[(depth - 1) & 3] & 0xff;
+		struct mm_struct *mm = task->mm;
+		if (mm && lock == (u64)mm + bpf_core_field_offset(struct mm_struct, mmap_lock))
+			t->op |= OP_MMAP_LOCK;
+	} else if (BPF_CORE_READ_BITFIELD(task, in_iowait)) {
+		t->reason = R_DEVICE;
+	} else if (!known) {
+		t->reason = R_OTHER;
+	} else if (t->nr < 0) {
+		t->reason = R_FAULT;
+	} else if (t->nr == 219) {
+		/* restart_syscall: the arguments of the call that goes on are lost, its kind is not */
+		t->nr = before;
+	} else {
+		by_call(task, t, &g, is_current);
+	}
+}
+
+/* Whether the running thread wakes on purpose: inside a call that can end such a wait. An
+ * interrupt that merely borrowed it leaves other registers. */
+static __always_inline int wakes_on_purpose(struct task_struct *waker, u8 reason)
+{
+	struct user_regs g;
+	void *regs = (void *)bpf_task_pt_regs(waker);
+	if (!regs || bpf_probe_read_kernel(&g, sizeof g, regs + USER_REGS_OFFSET))
+		return 0;
+	s32 nr = (s32)g.orig_ax;
+	if (nr < 0)
+		return 0;
+	if (reason != R_FUTEX)
+		return reason != R_TIMER && reason != R_DEVICE;
+	u32 op = g.si & 0x7f;
+	return nr == 60 || nr == 231 || nr == 454 ||
+	       (nr == 202 && op != 0 && op != 9 && op != 6 && op != 13);
+}
+
+#endif

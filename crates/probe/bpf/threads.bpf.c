@@ -1,0 +1,159 @@
+/* Thread-time and core-time accounting on the scheduler's tracepoints.
+ *
+ * Every thread of the system under test is running, runnable or blocked; every core runs the
+ * system, the generator, Kneepoint, somebody else, or nothing. Both sums are kept here, event by
+ * event, and user space adds the intervals that are open when the window ends. What a thread
+ * waits for is read from its saved user registers, so no system call is traced.
+ */
+#include "wire.h"
+#include "maps.h"
+#include "reason.h"
+#include "account.h"
+
+SEC("tp_btf/sched_switch")
+int on_switch(u64 *ctx)
+{
+	struct control *c = control_words();
+	if (!c || !c->active)
+		return 0;
+	int preempt = (u8)ctx[0];
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	u32 prev_state = ctx[3];
+	u64 now = bpf_ktime_get_ns();
+	struct core *core = this_core(c, prev);
+	if (!core)
+		return 0;
+	u32 next_class = class_of(c, next);
+	struct thread *t;
+
+	if (core->class == C_SYSTEM && (t = follow(c, prev, RUN)))
+		leave(ctx, c, core, prev, t, now, preempt, prev_state);
+	charge_core(core, now, next_class);
+	if (next_class == C_SYSTEM) {
+		if ((t = follow(c, next, RQ)))
+			enter(core, t, now);
+		close_stretch(core);
+	}
+	return 0;
+}
+
+static __always_inline int wake(u64 *ctx, struct task_struct *p, u8 proven)
+{
+	struct control *c = control_words();
+	if (!c || !c->active)
+		return 0;
+	struct thread *t = find(c, p->pid);
+	if (!t) {
+		if (class_of(c, p) != C_SYSTEM)
+			return 0;
+		t = follow(c, p, proven);
+		if (!t)
+			return 0;
+		if (proven == BLK) {
+			t->block_start = t->ts;
+			classify(p, t, 0);
+		}
+	}
+	if (t->state != BLK)
+		return 0;
+	u64 now = bpf_ktime_get_ns();
+	t->blocked += since(t->ts, now);
+	t->wake_ts = now;
+	t->ts = now;
+	t->state = RQ;
+	t->preempted = 0;
+	if (t->mark)
+		mark_waker(ctx, c, t);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int on_waking(u64 *ctx)
+{
+	return wake(ctx, (void *)ctx[0], BLK);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int on_new(u64 *ctx)
+{
+	return wake(ctx, (void *)ctx[0], RQ);
+}
+
+/* Children of followed processes are followed, in and between windows. */
+SEC("tp_btf/sched_process_fork")
+int on_fork(u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	u32 from = parent->tgid, to = child->tgid;
+	if (from == to)
+		return 0;
+	u32 *class = bpf_map_lookup_elem(&targets, &from);
+	if (class) {
+		u32 copy = *class;
+		if (bpf_map_update_elem(&targets, &to, &copy, BPF_ANY))
+			count(N_CLASSES_FULL);
+	}
+	return 0;
+}
+
+/* A waiter for a kernel lock: remembers which, for the wait that may follow. */
+SEC("tp_btf/contention_begin")
+int on_contention_begin(u64 *ctx)
+{
+	struct control *c = control_words();
+	if (!c || !c->active)
+		return 0;
+	struct thread *t = find(c, (u32)bpf_get_current_pid_tgid());
+	if (!t)
+		return 0;
+	u64 lock = ctx[0];
+	u32 depth = t->depth;
+	if (depth && t->locks[(depth - 1) & 3].addr == lock) {
+		t->lock_flags[(depth - 1) & 3] = (u32)ctx[1];
+		return 0;
+	}
+	if (depth < 4) {
+		t->locks[depth & 3].addr = lock;
+		t->locks[depth & 3].ts = bpf_ktime_get_ns();
+		t->lock_flags[depth & 3] = (u32)ctx[1];
+		t->depth = depth + 1;
+	}
+	return 0;
+}
+
+SEC("tp_btf/contention_end")
+int on_contention_end(u64 *ctx)
+{
+	struct control *c = control_words();
+	if (!c || !c->active)
+		return 0;
+	struct thread *t = find(c, (u32)bpf_get_current_pid_tgid());
+	if (!t || !t->depth)
+		return 0;
+	u64 lock = ctx[0];
+	u32 depth = t->depth;
+	if (t->locks[(depth - 1) & 3].addr == lock) {
+		t->depth = depth - 1;
+	} else if (depth > 1 && t->locks[(depth - 2) & 3].addr == lock) {
+		t->depth = depth - 2;
+		count(N_STALE_LOCK);
+	}
+	return 0;
+}
+
+/* Run on every core by user space when a window opens, so that no core and no thread that
+ * computes through the whole window stays unseen. */
+SEC("raw_tp/sched_switch")
+int on_edge(void *ctx __attribute__((unused)))
+{
+	struct control *c = control_words();
+	if (!c || !c->active)
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct core *core = this_core(c, task);
+	if (core && core->class == C_SYSTEM)
+		follow(c, task, RUN);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,125 @@
+/* What the programs and user space exchange. collector/wire.rs mirrors every structure; a test
+ * there compares sizes. No structure has implicit padding.
+ */
+#ifndef KNEEPOINT_WIRE_H
+#define KNEEPOINT_WIRE_H
+
+#include "kernel.h"
+
+enum state { UNKNOWN, RUN, RQ, BLK };
+
+enum reason {
+	R_FUTEX = 1,
+	R_KLOCK,
+	R_DEVICE,
+	R_PIPE,
+	R_SOCKET,
+	R_POLL,
+	R_TIMER,
+	R_FAULT,
+	R_FILE,
+	R_PROCESS,
+	R_OTHER,
+	R_ANON,
+};
+
+/* What a core runs. */
+enum class { C_IDLE, C_SYSTEM, C_GENERATOR, C_KNEEPOINT, C_FOREIGN, CLASSES };
+
+enum holder { H_NONE, H_RUN, H_RQ, H_BLK, H_UNKNOWN };
+
+enum { MARK_BLOCK = 1, MARK_WAKER = 2 };
+
+/* Bits of wait_key.op beside the futex operation. */
+#define OP_TIMED 0x8000
+/* Bits of wait_key.op for kernel locks beside the contention flags. */
+#define OP_MMAP_LOCK 0x4000
+
+struct control {
+	u64 window;		/* begin of the window, CLOCK_MONOTONIC ns; names its generation */
+	u64 tau;		/* waits expected to be this long are always sampled; 0: no stacks */
+	u32 active;
+	u32 self_tgid;
+};
+
+enum counter {
+	N_SWITCHES,		/* of threads of the system */
+	N_THREADS_FULL,
+	N_WAITS_FULL,
+	N_EXITED_FULL,
+	N_MISSED_WAKE,		/* ran without having been seen to wake */
+	N_ODD_SWITCH,		/* left a core without having been seen to enter it */
+	N_STALE_LOCK,
+	N_RECORDS_LOST,
+	N_MARKS,
+	N_MARKS_LOST,
+	N_CLASSES_FULL,
+	COUNTERS,
+};
+
+struct lock_entry {
+	u64 addr, ts;
+};
+
+struct thread {
+	u64 generation;
+	u64 ts;			/* begin of the present state */
+	u64 birth;		/* begin of its life within the window */
+	u64 run, rq_woken, rq_preempted, blocked;
+	u64 switches;
+	u64 block_start, wake_ts;	/* pending wait: 0 = none; wake_ts 0 = not yet woken */
+	u64 object;
+	u64 expected;		/* moving mean of its waits, ns */
+	u64 mark, mark_p;	/* sampled pending wait */
+	char comm[16];
+	struct lock_entry locks[4];
+	u32 lock_flags[4];
+	s32 nr;
+	u32 tgid;
+	u16 op;
+	u8 state, reason, role, preempted, holder, depth;
+};
+
+struct wait_key {
+	char comm[16];
+	u64 object;
+	s32 nr;
+	u16 op;
+	u8 reason, role;
+};
+
+struct wait_value {
+	u64 blocked, count, longest, idle;
+	u64 holders[5];
+};
+
+struct group_key {
+	char comm[16];
+	u64 role;
+};
+
+struct group_value {
+	u64 threads, existed, run, rq_woken, rq_preempted, blocked, switches;
+};
+
+struct core {
+	u64 generation;
+	u64 ts;
+	u64 spent[CLASSES];
+	u64 idle_scheduler, idle_uncharged;
+	u64 stretch_begin, stretch_idle;	/* begin 0: none open */
+	u64 marks;
+	u64 class;
+};
+
+struct mark {
+	u64 id, p;
+	u32 kind, tid;
+};
+
+struct wait_record {
+	u64 id, p, blocked;
+	struct wait_key key;
+};
+
+#endif

@@ -1,0 +1,445 @@
+//! The full tier: loads the programs, opens and closes windows on them, reads their maps.
+
+use super::maps::Maps;
+use super::offcpu::{self, LockLore};
+use super::window::{self, Harvest, Silent, Sums};
+use super::wire::{Control, WaitRecord, class, counter, reason};
+use super::{Observation, ProbeError, Target};
+use crate::proc::schedstat::SchedStat;
+use crate::proc::{stat, syscall, tasks};
+use crate::stack::{StackCollector, WindowStacks};
+use crate::sys;
+use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint, tp_btf::BtfTracePointLink};
+use aya::{Btf, Ebpf, EbpfLoader};
+use kneepoint_vocab::{CollectorCost, Fact, Loss, Nanos, Tier, WaitKey, WaitReason};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/threads.bpf.o");
+
+/// Programs, the tracepoint of each, and whether accounting is possible without it.
+const PROGRAMS: [(&str, &str, bool); 6] = [
+    ("on_switch", "sched_switch", false),
+    ("on_waking", "sched_waking", false),
+    ("on_new", "sched_wakeup_new", false),
+    ("on_fork", "sched_process_fork", false),
+    ("on_contention_begin", "contention_begin", true),
+    ("on_contention_end", "contention_end", true),
+];
+
+/// Stacks of waits aimed at, each second, and the bounds of the threshold that steers them.
+const STACKS_PER_SECOND: f64 = 200.0;
+const TAU_FIRST: u64 = 20_000_000;
+const TAU_LEAST: u64 = 50_000;
+const TAU_MOST: u64 = 2_000_000_000;
+
+/// The eBPF collector.
+pub(crate) struct EbpfCollector {
+    ebpf: Ebpf,
+    maps: Maps,
+    links: Vec<BtfTracePointLink>,
+    loaded: Vec<&'static str>,
+    cpus: Vec<u32>,
+    stats: Option<OwnedFd>,
+    stacks: Option<StackCollector>,
+    lore: LockLore,
+    tau: u64,
+    window: Option<OpenWindow>,
+}
+
+/// What was read when the window began.
+struct OpenWindow {
+    control: Control,
+    clients: BTreeSet<u32>,
+    generators: BTreeSet<u32>,
+    counts: BTreeMap<u32, (u32, SchedStat)>,
+    counters: [u64; counter::COUNT as usize],
+    programs: (Duration, u64),
+    ticks: stat::CpuTicks,
+    kneepoint: u64,
+}
+
+fn ebpf_error(what: &str, error: &dyn std::error::Error) -> ProbeError {
+    let mut text = format!("{what}: {error}");
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        let first = inner_text.lines().next().unwrap_or_default();
+        if !text.contains(first) {
+            text.push_str(": ");
+            text.push_str(first);
+        }
+        cause = inner.source();
+    }
+    ProbeError::Ebpf(text)
+}
+
+impl EbpfCollector {
+    /// Loads and attaches. `cpus` are the cores to account for.
+    pub(crate) fn attach(
+        cpus: Vec<u32>,
+        stacks: Option<StackCollector>,
+        remarks: &mut Vec<String>,
+    ) -> Result<Self, ProbeError> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(ProbeError::Ebpf("the programs read x86-64 registers only".to_owned()));
+        }
+        let btf = Btf::from_sys_fs().map_err(|error| ebpf_error("kernel BTF", &error))?;
+        let possible = tasks::possible_cpus();
+        let waits = u32::try_from((1 << 20) / possible.max(64)).unwrap_or(1 << 14).max(4096);
+        let mut ebpf = EbpfLoader::new()
+            .btf(Some(&btf))
+            .map_max_entries("waits", waits)
+            .load(OBJECT)
+            .map_err(|error| ebpf_error("load", &error))?;
+        let loaded = load_programs(&mut ebpf, &btf, remarks)?;
+        let maps = Maps::take(&mut ebpf, possible)?;
+        maps.set_control(&Control::default())?;
+        for (cpu, fd) in stacks.iter().flat_map(StackCollector::output_fds) {
+            maps.set_event(cpu, fd)?;
+        }
+        let stats = aya::sys::enable_stats(aya::sys::Stats::RunTime);
+        if let Err(error) = &stats {
+            remarks.push(format!("the programs' own cost is not counted: {error}"));
+        }
+        let mut collector = Self {
+            ebpf,
+            maps,
+            links: Vec::new(),
+            loaded,
+            cpus,
+            stats: stats.ok(),
+            stacks,
+            lore: LockLore::default(),
+            tau: TAU_FIRST,
+            window: None,
+        };
+        collector.reattach()?;
+        Ok(collector)
+    }
+
+    pub(crate) fn detach(&mut self) -> Result<(), ProbeError> {
+        if self.window.is_some() {
+            return Err(ProbeError::Order("detach while a window is open; close it first"));
+        }
+        self.links.clear();
+        Ok(())
+    }
+
+    pub(crate) fn reattach(&mut self) -> Result<(), ProbeError> {
+        if !self.links.is_empty() {
+            return Ok(());
+        }
+        for name in &self.loaded {
+            let link = attach_one(&mut self.ebpf, name)
+                .map_err(|error| ebpf_error(&format!("attach {name}"), &error))?;
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
+        if self.window.is_some() {
+            return Err(ProbeError::Order("a window is already open; close it first"));
+        }
+        if self.links.is_empty() {
+            return Err(ProbeError::Order("the programs are detached; reattach first"));
+        }
+        let system = tasks::family(&target.pids);
+        let generators = tasks::family(&target.generators);
+        let of = |pids: &[u32], class: usize| -> Vec<(u32, u32)> {
+            pids.iter().map(|pid| (*pid, u32::try_from(class).unwrap_or(0))).collect()
+        };
+        let mut classes = of(&generators, class::GENERATOR);
+        classes.extend(of(&system, class::SYSTEM));
+        self.maps.set_targets(&classes, &target.clients)?;
+        self.maps.drain_threads()?;
+        self.maps.drain_waits()?;
+        self.maps.drain_exited()?;
+        self.maps.records();
+        self.lore.begin(&target.pids);
+        let counters = self.maps.counters()?;
+        let programs = self.program_cost();
+        if let Some(stacks) = &mut self.stacks {
+            stacks.begin(&system).map_err(|error| ProbeError::Sampling(error.to_string()))?;
+        }
+        let ticks = stat::read_machine(&self.cpus).unwrap_or_default();
+        let kneepoint = sys::process_cpu(std::process::id()).unwrap_or(0);
+        let counts = tasks::counts(&system);
+        let control = self.start(self.stacks.as_ref().map_or(0, |_| self.tau))?;
+        self.window = Some(OpenWindow {
+            control,
+            clients: target.clients.iter().copied().collect(),
+            generators: generators.into_iter().collect(),
+            counts,
+            counters,
+            programs,
+            ticks,
+            kneepoint,
+        });
+        Ok(())
+    }
+
+    /// Sets the programs going and shows them what every core is running.
+    fn start(&mut self, tau: u64) -> Result<Control, ProbeError> {
+        let mut control =
+            Control { window: sys::monotonic(), tau, active: 0, self_tgid: std::process::id() };
+        self.maps.set_control(&control)?;
+        control.active = 1;
+        self.maps.set_control(&control)?;
+        let edge: &RawTracePoint = self
+            .ebpf
+            .program("on_edge")
+            .and_then(|program| program.try_into().ok())
+            .ok_or(ProbeError::Order("the object has no program `on_edge`"))?;
+        let fd = edge.fd().map_err(|error| ebpf_error("on_edge", &error))?;
+        for cpu in &self.cpus {
+            if let Err(error) = sys::run_on_cpu(fd.as_fd(), *cpu) {
+                tracing::debug!("edge on CPU {cpu}: {error}");
+            }
+        }
+        Ok(control)
+    }
+
+    pub(crate) fn close(&mut self) -> Result<Observation, ProbeError> {
+        let window = self.window.take().ok_or(ProbeError::Order("no window is open"))?;
+        let mut control = window.control;
+        control.active = 0;
+        self.maps.set_control(&control)?;
+        let end = sys::monotonic();
+        let ticks = stat::read_machine(&self.cpus).unwrap_or_default().since(window.ticks);
+        let system: Vec<u32> = self
+            .maps
+            .targets()?
+            .into_iter()
+            .filter(|pid| !window.generators.contains(pid))
+            .collect();
+        let counts = tasks::counts(&system);
+        // Programs that were on their way when `active` fell must have ended.
+        std::thread::sleep(Duration::from_millis(1));
+        let mut harvest = Harvest {
+            begin: control.window,
+            end,
+            threads: self.maps.drain_threads()?,
+            waits: self.maps.drain_waits()?,
+            exited: self.maps.drain_exited()?,
+            cores: self.watched_cores()?,
+            counts: [window.counts, counts],
+            ..Harvest::default()
+        };
+        harvest.silent = silent_threads(&harvest, &window.clients);
+        let stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
+        let waits = offcpu::by_mark(&self.wait_records(&harvest.threads, end));
+        self.lore.learn(&stacks.new_stacks, &stacks.marked, &waits);
+        self.name_objects(&harvest, &system);
+        harvest.objects = self.lore.objects().clone();
+        let counters = self.maps.counters()?;
+        let counters = std::array::from_fn(|index| counters[index] - window.counters[index]);
+        let cost = self.cost(window.programs, window.kneepoint);
+        self.steer(counters[counter::MARKS as usize], end - control.window);
+        Ok(assemble(&harvest, stacks, &waits, &counters, ticks, cost))
+    }
+
+    /// Finished sampled waits, and those still open at the end.
+    fn wait_records(
+        &mut self,
+        threads: &[(u32, super::wire::Thread)],
+        end: u64,
+    ) -> Vec<WaitRecord> {
+        let mut records = self.maps.records();
+        let open = threads.iter().filter(|(_, thread)| thread.mark != 0 && thread.block_start != 0);
+        records.extend(open.map(|(_, thread)| {
+            let until = if thread.wake_ts == 0 { end } else { thread.wake_ts };
+            let blocked = until.saturating_sub(thread.block_start);
+            WaitRecord { id: thread.mark, p: thread.mark_p, blocked, wait: thread.wait() }
+        }));
+        records
+    }
+
+    /// Names futex words that are global variables of the system's processes.
+    fn name_objects(&mut self, harvest: &Harvest, pids: &[u32]) {
+        let Some(stacks) = &mut self.stacks else { return };
+        let waits = harvest.waits.iter().map(|(id, _)| *id);
+        let open = harvest.threads.iter().map(|(_, thread)| thread.wait());
+        let words = waits.chain(open).filter(|id| id.reason == reason::FUTEX).map(|id| id.object);
+        self.lore.name(words, |word| pids.iter().find_map(|pid| stacks.variable_at(*pid, word)));
+    }
+
+    fn watched_cores(&self) -> Result<Vec<super::wire::Core>, ProbeError> {
+        let all = self.maps.cores()?;
+        let of = |cpu: &u32| all.get(*cpu as usize).copied().unwrap_or_default();
+        Ok(self.cpus.iter().map(of).collect())
+    }
+
+    /// Moves the threshold so that the next window takes about as many stacks as aimed at.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a bounded steering value"
+    )]
+    fn steer(&mut self, marks: u64, length: u64) {
+        let wanted = STACKS_PER_SECOND * Nanos(length).seconds().0;
+        let factor = (marks as f64 / wanted.max(1.0)).clamp(0.25, 8.0);
+        self.tau = ((self.tau as f64 * factor) as u64).clamp(TAU_LEAST, TAU_MOST);
+    }
+
+    /// Run time and runs of all programs since load.
+    fn program_cost(&self) -> (Duration, u64) {
+        let infos = self.ebpf.programs().filter_map(|(_, program)| program.info().ok());
+        infos.fold((Duration::ZERO, 0), |(time, runs), info| {
+            (time + info.run_time(), runs + info.run_count())
+        })
+    }
+
+    fn cost(&self, before: (Duration, u64), kneepoint: u64) -> CollectorCost {
+        let (time, runs) = self.program_cost();
+        let counted = self.stats.is_some();
+        let spent = time.saturating_sub(before.0).as_nanos();
+        let reader = sys::process_cpu(std::process::id()).unwrap_or(0).saturating_sub(kneepoint);
+        CollectorCost {
+            programs: Nanos(if counted { u64::try_from(spent).unwrap_or(u64::MAX) } else { 0 }),
+            program_runs: if counted { runs.saturating_sub(before.1) } else { 0 },
+            reader: Nanos(reader),
+        }
+    }
+}
+
+fn load_programs(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    remarks: &mut Vec<String>,
+) -> Result<Vec<&'static str>, ProbeError> {
+    let mut loaded = Vec::new();
+    for (name, tracepoint, optional) in PROGRAMS {
+        match load_one(ebpf, btf, name, tracepoint) {
+            Ok(()) => loaded.push(name),
+            Err(error) if optional => {
+                remarks.push(format!("kernel locks are not seen: {tracepoint}: {error}"));
+            }
+            Err(error) => return Err(ebpf_error(tracepoint, &error)),
+        }
+    }
+    let edge: &mut RawTracePoint = program_mut(ebpf, "on_edge")?;
+    edge.load().map_err(|error| ebpf_error("on_edge", &error))?;
+    Ok(loaded)
+}
+
+fn program_mut<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut P, ProbeError>
+where
+    &'a mut P: TryFrom<&'a mut aya::programs::Program, Error = ProgramError>,
+{
+    let missing = || ProbeError::Ebpf(format!("the object has no program `{name}`"));
+    ebpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(|_| missing())
+}
+
+fn load_one(ebpf: &mut Ebpf, btf: &Btf, name: &str, tracepoint: &str) -> Result<(), ProgramError> {
+    let program = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?;
+    let program: &mut BtfTracePoint = program.try_into()?;
+    program.load(tracepoint, btf)
+}
+
+fn attach_one(ebpf: &mut Ebpf, name: &str) -> Result<BtfTracePointLink, ProgramError> {
+    let program = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?;
+    let program: &mut BtfTracePoint = program.try_into()?;
+    let link = program.attach()?;
+    program.take_link(link)
+}
+
+/// Threads that lived through the window without an event, with the state `/proc` shows now.
+fn silent_threads(harvest: &Harvest, clients: &BTreeSet<u32>) -> Vec<Silent> {
+    let seen: BTreeSet<u32> = harvest.threads.iter().map(|(tid, _)| *tid).collect();
+    let [begin, end] = &harvest.counts;
+    let quiet = end.iter().filter(|(tid, _)| begin.contains_key(tid) && !seen.contains(tid));
+    quiet
+        .filter_map(|(tid, (pid, _))| {
+            let stat = stat::read_task(*pid, *tid)?;
+            let client = clients.contains(tid);
+            Some(Silent {
+                tid: *tid,
+                name: stat.comm,
+                client,
+                wait: wait_of(*pid, *tid, stat.state),
+            })
+        })
+        .collect()
+}
+
+/// What a thread waits for as `/proc` tells it; `None` where it is runnable.
+pub(crate) fn wait_of(pid: u32, tid: u32, state: char) -> Option<WaitKey> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
+    let doing = line.ok().as_deref().and_then(syscall::parse);
+    let key = |reason, object, syscall| WaitKey { reason, object, object_name: None, syscall };
+    match doing {
+        _ if state == 'R' => None,
+        Some(syscall::Doing::Call { nr, args }) => {
+            let (reason, object) = syscall::reason(nr, &args, |fd| link_of(pid, fd));
+            Some(key(reason, object, nr))
+        }
+        Some(syscall::Doing::OutsideCall) => Some(key(WaitReason::PageFault, 0, -1)),
+        _ => Some(key(WaitReason::Other, 0, -1)),
+    }
+}
+
+/// What a file descriptor of a process leads to.
+pub(crate) fn link_of(pid: u32, fd: u64) -> Option<String> {
+    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+fn assemble(
+    harvest: &Harvest,
+    stacks: WindowStacks,
+    waits: &BTreeMap<u64, (super::wire::WaitId, u64)>,
+    counters: &[u64; counter::COUNT as usize],
+    ticks: stat::CpuTicks,
+    cost: CollectorCost,
+) -> Observation {
+    let sums = Sums::of(harvest);
+    let charged = sums.waits.values().map(|wait| wait.idle_charged).sum();
+    let (mut cores, silent_cores) = window::core_time(harvest, charged);
+    cores.irq = Nanos(ticks.irq * stat::TICK);
+    cores.steal = Nanos(ticks.steal * stat::TICK);
+    let running = sums.groups.values().map(|group| group.running).sum();
+    let (off_cpu, orphans) = offcpu::weights(&stacks.marked, waits, &harvest.objects);
+    let mut facts = vec![Fact::Tier { tier: Tier::Full }];
+    facts.extend(sums.groups.into_values().map(Fact::ThreadTime));
+    facts.extend(sums.waits.into_values().map(Fact::Wait));
+    facts.push(Fact::CoreTime(cores));
+    facts.extend(offcpu::on_cpu(&stacks.on_cpu, running).into_iter().map(Fact::Stack));
+    facts.extend(off_cpu.into_iter().map(Fact::Stack));
+    facts.extend(losses(counters, silent_cores, orphans, &stacks).into_iter().map(Fact::Loss));
+    facts.push(Fact::Cost(cost));
+    let length = Nanos(harvest.end - harvest.begin);
+    Observation { facts, new_stacks: stacks.new_stacks, length }
+}
+
+/// What was missed; only what did happen.
+fn losses(
+    counters: &[u64; counter::COUNT as usize],
+    silent_cores: u64,
+    orphans: u64,
+    stacks: &WindowStacks,
+) -> Vec<Loss> {
+    let count = |index: u32| counters[index as usize];
+    let switches = Some(count(counter::SWITCHES));
+    let marks = Some(count(counter::MARKS));
+    let all = [
+        ("thread map full", count(counter::THREADS_FULL), switches),
+        ("wait map full", count(counter::WAITS_FULL), switches),
+        ("exited-thread map full", count(counter::EXITED_FULL), None),
+        ("process map full", count(counter::CLASSES_FULL), None),
+        ("wake-ups missed", count(counter::MISSED_WAKE), switches),
+        ("switches out of order", count(counter::ODD_SWITCH), switches),
+        ("kernel locks with a missed end", count(counter::STALE_LOCK), None),
+        ("cores without an event", silent_cores, None),
+        ("wait records lost", count(counter::RECORDS_LOST), marks),
+        ("stack marks refused", count(counter::MARKS_LOST), marks),
+        ("stacks without a wait", orphans, marks),
+        ("stack records lost", stacks.lost, Some(stacks.taken + stacks.lost)),
+        ("stacks truncated", stacks.truncated, Some(stacks.taken)),
+    ];
+    let happened = all.into_iter().filter(|(_, count, _)| *count > 0);
+    happened.map(|(what, count, of)| Loss { what: what.to_owned(), count, of }).collect()
+}

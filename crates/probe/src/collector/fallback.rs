@@ -1,0 +1,418 @@
+//! The fallback tier: no privilege needed for processes of the same user. A thread of our own
+//! reads `/proc/PID/task/TID/syscall` about 100 times a second; `schedstat` at both edges says
+//! exactly how long each thread ran and was runnable, and the readings say what the rest was for.
+//!
+//! It cannot see single waits, wakers, kernel locks or the life of short threads.
+
+use super::ebpf::link_of;
+use super::offcpu;
+use super::{Observation, ProbeError, Target};
+use crate::meter::{CpuMeter, MeterReading};
+use crate::proc::schedstat::SchedStat;
+use crate::proc::{stat, syscall, tasks};
+use crate::stack::{StackCollector, WindowStacks};
+use crate::sys;
+use kneepoint_vocab::{
+    CollectorCost, CoreTime, Fact, Holders, Loss, Nanos, ThreadRole, ThreadTime, Tier, Wait,
+    WaitKey, WaitReason,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Asked interval of the readings; late ones weigh more.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// Readings between two looks for new threads.
+const RESCAN: u32 = 5;
+
+/// The `/proc` collector.
+pub(crate) struct FallbackCollector {
+    cpus: Vec<u32>,
+    stacks: Option<StackCollector>,
+    window: Option<OpenWindow>,
+}
+
+struct OpenWindow {
+    begin: u64,
+    target: Target,
+    counts: BTreeMap<u32, (u32, SchedStat)>,
+    meter: CpuMeter,
+    stop: Arc<AtomicBool>,
+    sampler: JoinHandle<Readings>,
+}
+
+impl FallbackCollector {
+    pub(crate) fn new(cpus: Vec<u32>, stacks: Option<StackCollector>) -> Self {
+        Self { cpus, stacks, window: None }
+    }
+
+    pub(crate) fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
+        if self.window.is_some() {
+            return Err(ProbeError::Order("a window is already open; close it first"));
+        }
+        let pids = tasks::family(&target.pids);
+        if let Some(stacks) = &mut self.stacks {
+            stacks.begin(&pids).map_err(|error| ProbeError::Sampling(error.to_string()))?;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let (flag, roots) = (Arc::clone(&stop), target.pids.clone());
+        let meter = CpuMeter::start(target);
+        let counts = tasks::counts(&pids);
+        let begin = sys::monotonic();
+        let sampler = std::thread::Builder::new()
+            .name("kp-procfs".to_owned())
+            .spawn(move || read_until(&flag, &roots, begin))
+            .map_err(|error| ProbeError::Sampling(error.to_string()))?;
+        let target = target.clone();
+        self.window = Some(OpenWindow { begin, target, counts, meter, stop, sampler });
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self) -> Result<Observation, ProbeError> {
+        let window = self.window.take().ok_or(ProbeError::Order("no window is open"))?;
+        window.stop.store(true, Ordering::Relaxed);
+        let readings = window
+            .sampler
+            .join()
+            .map_err(|_| ProbeError::Sampling("the reading thread failed".to_owned()))?;
+        let end = sys::monotonic();
+        let counts = tasks::counts(&tasks::family(&window.target.pids));
+        let meter = window.meter.finish();
+        let stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
+        let clients = window.target.clients.iter().copied().collect();
+        let ledger = Ledger::of(&readings, [&window.counts, &counts], &clients, window.begin, end);
+        Ok(self.assemble(ledger, &readings, meter, stacks, end - window.begin))
+    }
+
+    fn assemble(
+        &self,
+        mut ledger: Ledger,
+        readings: &Readings,
+        meter: MeterReading,
+        stacks: WindowStacks,
+        length: u64,
+    ) -> Observation {
+        let cores = core_time(&meter, self.cpus.len(), length);
+        let spread = ledger.charge_idle(cores.idle);
+        let cores = CoreTime { idle_uncharged: Nanos(cores.idle.0 - spread.0), ..cores };
+        let running = ledger.groups.values().map(|group| group.running).sum();
+        let mut facts = vec![Fact::Tier { tier: Tier::Fallback }];
+        facts.extend(ledger.groups.into_values().map(Fact::ThreadTime));
+        facts.extend(ledger.waits.into_values().map(Fact::Wait));
+        facts.push(Fact::CoreTime(cores));
+        facts.extend(offcpu::on_cpu(&stacks.on_cpu, running).into_iter().map(Fact::Stack));
+        let asked = length / u64::try_from(INTERVAL.as_nanos()).unwrap_or(1);
+        let late = asked.saturating_sub(u64::from(readings.ticks));
+        for (what, count, of) in [
+            ("/proc readings that came late", late, asked),
+            ("stack records lost", stacks.lost, stacks.taken + stacks.lost),
+            ("stacks truncated", stacks.truncated, stacks.taken),
+        ] {
+            if count > 0 {
+                facts.push(Fact::Loss(Loss { what: what.to_owned(), count, of: Some(of) }));
+            }
+        }
+        facts.push(Fact::Cost(CollectorCost {
+            reader: meter.kneepoint_cpu,
+            ..CollectorCost::default()
+        }));
+        Observation { facts, new_stacks: stacks.new_stacks, length: Nanos(length) }
+    }
+}
+
+/// The core ledger from tick counts and process clocks, scaled to the window so that it closes.
+fn core_time(meter: &MeterReading, cores: usize, length: u64) -> CoreTime {
+    let total = length * cores as u64;
+    let known = [meter.system_cpu, meter.generator_cpu, meter.kneepoint_cpu];
+    let mut left = total;
+    let mut take = |part: u64| {
+        let part = part.min(left);
+        left -= part;
+        Nanos(part)
+    };
+    let [system, generator, kneepoint] = known.map(|part| take(part.0));
+    let idle = take(meter.idle.0);
+    CoreTime {
+        cores: u32::try_from(cores).unwrap_or(u32::MAX),
+        total: Nanos(total),
+        system,
+        generator,
+        kneepoint,
+        idle,
+        foreign: Nanos(left),
+        idle_scheduler: Nanos(0),
+        idle_uncharged: idle,
+        irq: meter.irq_cpu,
+        steal: meter.steal_cpu,
+    }
+}
+
+/// What the readings of one thread showed.
+#[derive(Debug)]
+struct Read {
+    name: String,
+    /// First and last reading, monotonic ns.
+    first: u64,
+    last: u64,
+    /// Time by wait; `None`: on a core or runnable.
+    states: BTreeMap<Option<WaitKey>, u64>,
+}
+
+/// All readings of a window.
+#[derive(Debug, Default)]
+struct Readings {
+    threads: BTreeMap<u32, Read>,
+    ticks: u32,
+}
+
+struct Followed {
+    pid: u32,
+    file: File,
+}
+
+fn read_until(stop: &AtomicBool, roots: &[u32], begin: u64) -> Readings {
+    let mut readings = Readings::default();
+    let mut followed: BTreeMap<u32, Followed> = BTreeMap::new();
+    let mut links = BTreeMap::new();
+    let mut before = begin;
+    while !stop.load(Ordering::Relaxed) {
+        if readings.ticks.is_multiple_of(RESCAN) {
+            follow_new(roots, &mut followed);
+        }
+        std::thread::sleep(INTERVAL);
+        let now = sys::monotonic();
+        followed.retain(|tid, thread| {
+            let state = state_of(thread, &mut links);
+            let Some(state) = state else { return false };
+            note(&mut readings.threads, *tid, thread.pid, state, before, now);
+            true
+        });
+        readings.ticks += 1;
+        before = now;
+    }
+    readings
+}
+
+fn follow_new(roots: &[u32], followed: &mut BTreeMap<u32, Followed>) {
+    for pid in tasks::family(roots) {
+        for tid in tasks::threads(pid) {
+            if !followed.contains_key(&tid)
+                && let Ok(file) = File::open(format!("/proc/{pid}/task/{tid}/syscall"))
+            {
+                followed.insert(tid, Followed { pid, file });
+            }
+        }
+    }
+}
+
+/// The thread's state now; the outer `None`: it is gone.
+fn state_of(
+    thread: &Followed,
+    links: &mut BTreeMap<(u32, u64), Option<String>>,
+) -> Option<Option<WaitKey>> {
+    let mut buffer = [0; 256];
+    let length = thread.file.read_at(&mut buffer, 0).ok()?;
+    let text = std::str::from_utf8(&buffer[..length]).ok()?;
+    let key = |reason, object, syscall| WaitKey { reason, object, object_name: None, syscall };
+    Some(match syscall::parse(text)? {
+        syscall::Doing::Running => None,
+        syscall::Doing::OutsideCall => Some(key(WaitReason::PageFault, 0, -1)),
+        syscall::Doing::Call { nr, args } => {
+            let find = |fd| {
+                links.entry((thread.pid, fd)).or_insert_with(|| link_of(thread.pid, fd)).clone()
+            };
+            let (reason, object) = syscall::reason(nr, &args, find);
+            Some(key(reason, object, nr))
+        }
+    })
+}
+
+fn note(
+    threads: &mut BTreeMap<u32, Read>,
+    tid: u32,
+    pid: u32,
+    state: Option<WaitKey>,
+    before: u64,
+    now: u64,
+) {
+    let read = threads.entry(tid).or_insert_with(|| Read {
+        name: stat::read_task(pid, tid).map_or_else(String::new, |stat| stat.comm),
+        first: before,
+        last: now,
+        states: BTreeMap::new(),
+    });
+    read.last = now;
+    *read.states.entry(state).or_default() += now - before;
+}
+
+type GroupName = (ThreadRole, String);
+
+/// The thread ledger of the window.
+#[derive(Debug, Default)]
+struct Ledger {
+    groups: BTreeMap<GroupName, ThreadTime>,
+    waits: BTreeMap<(GroupName, WaitKey), Wait>,
+}
+
+/// `part` of `whole`, of `amount`.
+fn share(amount: u64, part: u64, whole: u64) -> u64 {
+    let product = u128::from(amount) * u128::from(part);
+    u64::try_from(product.checked_div(u128::from(whole)).unwrap_or(0)).unwrap_or(u64::MAX)
+}
+
+impl Ledger {
+    fn of(
+        readings: &Readings,
+        [before, after]: [&BTreeMap<u32, (u32, SchedStat)>; 2],
+        clients: &BTreeSet<u32>,
+        begin: u64,
+        end: u64,
+    ) -> Self {
+        let mut ledger = Self::default();
+        for (tid, read) in &readings.threads {
+            let role = if clients.contains(tid) { ThreadRole::Client } else { ThreadRole::Other };
+            let name = (role, read.name.clone());
+            let from = if before.contains_key(tid) { begin } else { read.first };
+            let until = if after.contains_key(tid) { end } else { read.last };
+            let start = before.get(tid).map(|(_, counts)| *counts).unwrap_or_default();
+            let counted = after.get(tid).map(|(_, counts)| counts.since(start));
+            ledger.add(&name, read, until.saturating_sub(from), counted);
+        }
+        ledger
+    }
+
+    fn add(&mut self, name: &GroupName, read: &Read, existed: u64, counted: Option<SchedStat>) {
+        let sampled: u64 = read.states.values().sum();
+        let ready = read.states.get(&None).copied().unwrap_or(0);
+        let (running, runnable) = match counted {
+            Some(counts) => {
+                let running = counts.running.min(existed);
+                (running, counts.runnable.min(existed - running))
+            }
+            None => (share(existed, ready, sampled), 0),
+        };
+        let blocked = existed - running - runnable;
+        let group = self.groups.entry(name.clone()).or_insert_with(|| ThreadTime {
+            role: Some(name.0),
+            name: name.1.clone(),
+            schedstat_running: Some(Nanos(0)),
+            schedstat_runnable: Some(Nanos(0)),
+            ..ThreadTime::default()
+        });
+        group.threads += 1;
+        group.existed += Nanos(existed);
+        group.running += Nanos(running);
+        group.runnable_woken += Nanos(runnable);
+        group.blocked += Nanos(blocked);
+        group.switches += counted.map_or(0, |counts| counts.slices);
+        match (counted, &mut group.schedstat_running, &mut group.schedstat_runnable) {
+            (Some(counts), Some(running), Some(runnable)) => {
+                *running += Nanos(counts.running);
+                *runnable += Nanos(counts.runnable);
+            }
+            _ => (group.schedstat_running, group.schedstat_runnable) = (None, None),
+        }
+        self.spread(name, read, blocked, sampled - ready);
+    }
+
+    /// Blocked time over the waits seen, in proportion; to `Other` where none was.
+    fn spread(&mut self, name: &GroupName, read: &Read, blocked: u64, seen: u64) {
+        if seen == 0 && blocked > 0 {
+            let reason = WaitReason::Other;
+            let key = WaitKey { reason, object: 0, object_name: None, syscall: -1 };
+            self.wait(name, &key).blocked += Nanos(blocked);
+        }
+        for (key, length) in &read.states {
+            if let Some(key) = key {
+                self.wait(name, key).blocked += Nanos(share(blocked, *length, seen));
+            }
+        }
+    }
+
+    fn wait(&mut self, name: &GroupName, key: &WaitKey) -> &mut Wait {
+        self.waits.entry((name.clone(), key.clone())).or_insert_with(|| Wait {
+            role: name.0,
+            name: name.1.clone(),
+            key: key.clone(),
+            blocked: Nanos(0),
+            count: 0,
+            longest: Nanos(0),
+            idle_charged: Nanos(0),
+            holders: Holders::default(),
+        })
+    }
+
+    /// Spreads idle core-time over the waits in proportion to blocked time; returns how much.
+    fn charge_idle(&mut self, idle: Nanos) -> Nanos {
+        let blocked: u64 = self.waits.values().map(|wait| wait.blocked.0).sum();
+        let mut spread = Nanos(0);
+        for wait in self.waits.values_mut() {
+            wait.idle_charged = Nanos(share(idle.0, wait.blocked.0, blocked));
+            spread += wait.idle_charged;
+        }
+        spread
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(states: &[(Option<u64>, u64)]) -> Read {
+        let key = |object| WaitKey {
+            reason: WaitReason::UserLock,
+            object,
+            object_name: None,
+            syscall: 202,
+        };
+        Read {
+            name: "t".into(),
+            first: 0,
+            last: 1000,
+            states: states.iter().map(|(object, ns)| (object.map(key), *ns)).collect(),
+        }
+    }
+
+    #[test]
+    fn idle_goes_to_waits_in_proportion() {
+        let readings = Readings {
+            threads: BTreeMap::from([(5, read(&[(Some(1), 300), (Some(2), 100), (None, 600)]))]),
+            ticks: 1,
+        };
+        let before = BTreeMap::from([(5, (1, SchedStat::default()))]);
+        let counts = SchedStat { running: 500, runnable: 100, slices: 2 };
+        let after = BTreeMap::from([(5, (1, counts))]);
+        let mut ledger = Ledger::of(&readings, [&before, &after], &BTreeSet::new(), 0, 1000);
+        assert_eq!(ledger.charge_idle(Nanos(800)), Nanos(800));
+        let charged: Vec<_> =
+            ledger.waits.values().map(|w| (w.blocked.0, w.idle_charged.0)).collect();
+        assert_eq!(charged, [(300, 600), (100, 200)]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_thread_ledger_closes(
+            running in 0_u64..2_000, runnable in 0_u64..2_000,
+            states in prop::collection::vec((prop::option::of(0_u64..4), 1_u64..500), 1..6),
+            known: bool,
+        ) {
+            let readings = Readings { threads: BTreeMap::from([(5, read(&states))]), ticks: 1 };
+            let before = BTreeMap::from([(5, (1, SchedStat::default()))]);
+            let counts = SchedStat { running, runnable, slices: 2 };
+            let after = if known { BTreeMap::from([(5, (1, counts))]) } else { BTreeMap::new() };
+            let ledger = Ledger::of(&readings, [&before, &after], &BTreeSet::new(), 0, 1000);
+            let group = ledger.groups.values().next().unwrap();
+            prop_assert_eq!(
+                group.running.0 + group.runnable_woken.0 + group.blocked.0,
+                group.existed.0
+            );
+            let waited: u64 = ledger.waits.values().map(|wait| wait.blocked.0).sum();
+            prop_assert!(waited <= group.blocked.0 && waited + 6 >= group.blocked.0);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Collectors: one file a tier, behind one face.
+
+mod ebpf;
+mod fallback;
+mod maps;
+mod offcpu;
+mod window;
+mod wire;
+
+use crate::stack::{StackCollector, StackOptions};
+use ebpf::EbpfCollector;
+use fallback::FallbackCollector;
+use kneepoint_vocab::{Fact, Nanos, StackRecord, Tier};
+
+/// How to collect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProbeOptions {
+    /// The tier to use and no other; `None` takes the best that works.
+    pub tier: Option<Tier>,
+    /// Whether to take stacks.
+    pub stacks: bool,
+    /// Cores to watch, the first so many of those that this process may use; 0 for all of them.
+    pub cores: u32,
+}
+
+/// Whom to watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Processes of the system under test; their descendants are followed.
+    pub pids: Vec<u32>,
+    /// Kernel thread ids of the client threads among theirs.
+    pub clients: Vec<u32>,
+    /// Load generators in processes of their own.
+    pub generators: Vec<u32>,
+}
+
+/// What was seen in one window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// Facts, in a fixed order.
+    pub facts: Vec<Fact>,
+    /// Stacks seen for the first time in this run.
+    pub new_stacks: Vec<StackRecord>,
+    /// Length of the window by the collector's own edges.
+    pub length: Nanos,
+}
+
+/// Why the probe could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The eBPF tier cannot be used.
+    #[error("eBPF accounting: {0}; run as root on Linux 5.19 or later, or use the fallback tier")]
+    Ebpf(String),
+    /// A map of the programs could not be read or written.
+    #[error("eBPF map {map}: {source}; the machine may be short of memory")]
+    Map {
+        /// Its name.
+        map: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Calls came in the wrong order.
+    #[error("probe: {0}")]
+    Order(&'static str),
+    /// A process to watch is gone.
+    #[error("probe: none of the processes {0:?} is alive; start the system before the window")]
+    NoTarget(Vec<u32>),
+    /// The sampling thread of the fallback tier failed.
+    #[error("/proc sampling: {0}")]
+    Sampling(String),
+}
+
+enum Inner {
+    Full(Box<EbpfCollector>),
+    Fallback(Box<FallbackCollector>),
+}
+
+/// A collector, attached for a whole run.
+pub struct Probe {
+    inner: Inner,
+}
+
+impl Probe {
+    /// Loads and attaches the best tier that works here, or the one asked for. Do it before the
+    /// workload starts: loading takes a second or more beside busy threads. The strings say why
+    /// something better was not available.
+    ///
+    /// # Errors
+    /// [`ProbeError::Ebpf`] where [`Tier::Full`] was asked for and is not available.
+    pub fn attach(options: &ProbeOptions) -> Result<(Self, Vec<String>), ProbeError> {
+        let mut remarks = Vec::new();
+        let mut cpus = crate::proc::tasks::allowed_cpus();
+        if options.cores > 0 {
+            cpus.truncate(options.cores as usize);
+        }
+        if options.tier != Some(Tier::Fallback) {
+            let stacks = open_stacks(options.stacks, &cpus, true, &mut remarks);
+            match EbpfCollector::attach(cpus.clone(), stacks, &mut remarks) {
+                Ok(full) => return Ok((Self { inner: Inner::Full(Box::new(full)) }, remarks)),
+                Err(error) if options.tier == Some(Tier::Full) => return Err(error),
+                Err(error) => remarks.push(error.to_string()),
+            }
+        }
+        let stacks = open_stacks(options.stacks, &cpus, false, &mut remarks);
+        let fallback = FallbackCollector::new(cpus, stacks);
+        Ok((Self { inner: Inner::Fallback(Box::new(fallback)) }, remarks))
+    }
+
+    /// Which tier speaks.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        match self.inner {
+            Inner::Full(_) => Tier::Full,
+            Inner::Fallback(_) => Tier::Fallback,
+        }
+    }
+
+    /// Begins a window.
+    ///
+    /// # Errors
+    /// A window is already open, the probe is detached, no target lives, or a map failed.
+    pub fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
+        let alive = |pid: &u32| !crate::proc::tasks::threads(*pid).is_empty();
+        if !target.pids.iter().any(alive) {
+            return Err(ProbeError::NoTarget(target.pids.clone()));
+        }
+        match &mut self.inner {
+            Inner::Full(full) => full.open(target),
+            Inner::Fallback(fallback) => fallback.open(target),
+        }
+    }
+
+    /// Ends the window; the facts are complete.
+    ///
+    /// # Errors
+    /// No window is open, or a map failed.
+    pub fn close(&mut self) -> Result<Observation, ProbeError> {
+        match &mut self.inner {
+            Inner::Full(full) => full.close(),
+            Inner::Fallback(fallback) => fallback.close(),
+        }
+    }
+
+    /// Takes the programs off the kernel's tracepoints; they stay loaded.
+    ///
+    /// # Errors
+    /// A window is open.
+    pub fn detach(&mut self) -> Result<(), ProbeError> {
+        match &mut self.inner {
+            Inner::Full(full) => full.detach(),
+            Inner::Fallback(_) => Ok(()),
+        }
+    }
+
+    /// Puts the programs back.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn reattach(&mut self) -> Result<(), ProbeError> {
+        match &mut self.inner {
+            Inner::Full(full) => full.reattach(),
+            Inner::Fallback(_) => Ok(()),
+        }
+    }
+}
+
+fn open_stacks(
+    wanted: bool,
+    cpus: &[u32],
+    system_wide: bool,
+    remarks: &mut Vec<String>,
+) -> Option<StackCollector> {
+    if !wanted {
+        return None;
+    }
+    let options =
+        StackOptions { cpus: cpus.to_vec(), on_cpu_hz: 199, stack_bytes: 16 << 10, system_wide };
+    match StackCollector::open(&options) {
+        Ok(stacks) => {
+            remarks.extend(stacks.remarks().iter().cloned());
+            Some(stacks)
+        }
+        Err(error) => {
+            remarks.push(format!("no stacks: {error}"));
+            None
+        }
+    }
+}

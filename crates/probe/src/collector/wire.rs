@@ -1,0 +1,247 @@
+//! The programs' structures as user space reads them; `bpf/wire.h` is the original.
+
+use crate::sys::Wire;
+
+/// `comm` as the kernel keeps it: up to 15 bytes, zero-filled.
+pub(crate) type Comm = [u8; 16];
+
+/// The name in a [`Comm`]; bytes that are no UTF-8 are replaced.
+pub(crate) fn name_of(comm: &Comm) -> String {
+    let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
+    String::from_utf8_lossy(&comm[..end]).into_owned()
+}
+
+/// `struct control`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Control {
+    pub window: u64,
+    pub tau: u64,
+    pub active: u32,
+    pub self_tgid: u32,
+}
+
+/// `enum state`.
+pub(crate) mod state {
+    pub(crate) const RUN: u8 = 1;
+    pub(crate) const RQ: u8 = 2;
+    pub(crate) const BLK: u8 = 3;
+}
+
+/// `enum class`: what a core runs, and index into [`Core::spent`].
+pub(crate) mod class {
+    pub(crate) const IDLE: usize = 0;
+    pub(crate) const SYSTEM: usize = 1;
+    pub(crate) const GENERATOR: usize = 2;
+    pub(crate) const KNEEPOINT: usize = 3;
+    pub(crate) const FOREIGN: usize = 4;
+    pub(crate) const COUNT: usize = 5;
+}
+
+/// `enum reason`; 11 is any other.
+pub(crate) mod reason {
+    pub(crate) const FUTEX: u8 = 1;
+    pub(crate) const KERNEL_LOCK: u8 = 2;
+    pub(crate) const DEVICE: u8 = 3;
+    pub(crate) const PIPE: u8 = 4;
+    pub(crate) const SOCKET: u8 = 5;
+    pub(crate) const POLL: u8 = 6;
+    pub(crate) const TIMER: u8 = 7;
+    pub(crate) const FAULT: u8 = 8;
+    pub(crate) const FILE: u8 = 9;
+    pub(crate) const PROCESS: u8 = 10;
+    pub(crate) const ANONYMOUS: u8 = 12;
+}
+
+/// Bit of [`WaitId::op`]: the futex call had a timeout.
+pub(crate) const OP_TIMED: u16 = 0x8000;
+/// Bit of [`WaitId::op`]: the kernel lock is the process's `mmap_lock`.
+pub(crate) const OP_MMAP_LOCK: u16 = 0x4000;
+
+/// `enum counter`, in its order.
+pub(crate) mod counter {
+    pub(crate) const SWITCHES: u32 = 0;
+    pub(crate) const THREADS_FULL: u32 = 1;
+    pub(crate) const WAITS_FULL: u32 = 2;
+    pub(crate) const EXITED_FULL: u32 = 3;
+    pub(crate) const MISSED_WAKE: u32 = 4;
+    pub(crate) const ODD_SWITCH: u32 = 5;
+    pub(crate) const STALE_LOCK: u32 = 6;
+    pub(crate) const RECORDS_LOST: u32 = 7;
+    pub(crate) const MARKS: u32 = 8;
+    pub(crate) const MARKS_LOST: u32 = 9;
+    pub(crate) const CLASSES_FULL: u32 = 10;
+    pub(crate) const COUNT: u32 = 11;
+}
+
+/// `struct thread`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thread {
+    pub generation: u64,
+    pub ts: u64,
+    pub birth: u64,
+    pub run: u64,
+    pub rq_woken: u64,
+    pub rq_preempted: u64,
+    pub blocked: u64,
+    pub switches: u64,
+    pub block_start: u64,
+    pub wake_ts: u64,
+    pub object: u64,
+    pub expected: u64,
+    pub mark: u64,
+    pub mark_p: u64,
+    pub comm: Comm,
+    pub locks: [[u64; 2]; 4],
+    pub lock_flags: [u32; 4],
+    pub nr: i32,
+    pub tgid: u32,
+    pub op: u16,
+    pub state: u8,
+    pub reason: u8,
+    pub role: u8,
+    pub preempted: u8,
+    pub holder: u8,
+    pub depth: u8,
+}
+
+impl Thread {
+    /// What its pending wait is for.
+    pub(crate) fn wait(&self) -> WaitId {
+        WaitId {
+            comm: self.comm,
+            object: self.object,
+            nr: self.nr,
+            op: self.op,
+            reason: self.reason,
+            role: self.role,
+        }
+    }
+}
+
+/// `struct wait_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WaitId {
+    pub comm: Comm,
+    pub object: u64,
+    pub nr: i32,
+    pub op: u16,
+    pub reason: u8,
+    pub role: u8,
+}
+
+/// `struct wait_value`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WaitSum {
+    pub blocked: u64,
+    pub count: u64,
+    pub longest: u64,
+    pub idle: u64,
+    /// By `enum holder`: not a futex, running, runnable, blocked, unknown.
+    pub holders: [u64; 5],
+}
+
+impl WaitSum {
+    /// Adds `other` to it.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.blocked += other.blocked;
+        self.count += other.count;
+        self.longest = self.longest.max(other.longest);
+        self.idle += other.idle;
+        for (mine, theirs) in self.holders.iter_mut().zip(other.holders) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// `struct group_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GroupId {
+    pub comm: Comm,
+    pub role: u64,
+}
+
+/// `struct group_value`: totals of exited threads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GroupSum {
+    pub threads: u64,
+    pub existed: u64,
+    pub run: u64,
+    pub rq_woken: u64,
+    pub rq_preempted: u64,
+    pub blocked: u64,
+    pub switches: u64,
+}
+
+/// `struct core`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Core {
+    pub generation: u64,
+    pub ts: u64,
+    pub spent: [u64; class::COUNT],
+    pub idle_scheduler: u64,
+    pub idle_uncharged: u64,
+    pub stretch_begin: u64,
+    pub stretch_idle: u64,
+    pub marks: u64,
+    pub class: u64,
+}
+
+/// `struct wait_record`: how long a sampled wait lasted.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaitRecord {
+    pub id: u64,
+    pub p: u64,
+    pub blocked: u64,
+    pub wait: WaitId,
+}
+
+// SAFETY: for each: repr(C), integers and arrays of integers only, and no padding, because the
+// fields are ordered by falling alignment; the test below compares the sizes.
+unsafe impl Wire for Control {}
+// SAFETY: as above.
+unsafe impl Wire for Thread {}
+// SAFETY: as above.
+unsafe impl Wire for WaitId {}
+// SAFETY: as above.
+unsafe impl Wire for WaitSum {}
+// SAFETY: as above.
+unsafe impl Wire for GroupId {}
+// SAFETY: as above.
+unsafe impl Wire for GroupSum {}
+// SAFETY: as above.
+unsafe impl Wire for Core {}
+// SAFETY: as above.
+unsafe impl Wire for WaitRecord {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_structure_has_padding() {
+        assert_eq!(size_of::<Control>(), 24);
+        assert_eq!(size_of::<Thread>(), 14 * 8 + 16 + 64 + 16 + 4 + 4 + 2 + 6);
+        assert_eq!(size_of::<WaitId>(), 32);
+        assert_eq!(size_of::<WaitSum>(), 72);
+        assert_eq!(size_of::<GroupId>(), 24);
+        assert_eq!(size_of::<GroupSum>(), 56);
+        assert_eq!(size_of::<Core>(), 13 * 8);
+        assert_eq!(size_of::<WaitRecord>(), 56);
+    }
+
+    #[test]
+    fn names_end_at_the_first_zero() {
+        let mut comm = [0; 16];
+        comm[..5].copy_from_slice(b"fsync");
+        assert_eq!(name_of(&comm), "fsync");
+        assert_eq!(name_of(&[b'x'; 16]).len(), 16);
+    }
+}

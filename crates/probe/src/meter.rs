@@ -1,0 +1,177 @@
+//! CPU meter: who used the machine between two instants, from `/proc` alone. It needs no
+//! privilege and no collector, so every slice has it.
+
+use crate::Target;
+use crate::proc::stat::{self, CpuTicks, TICK};
+use crate::proc::tasks;
+use crate::sys;
+use kneepoint_vocab::{Nanos, Ratio};
+use std::collections::BTreeMap;
+
+/// CPU of one process at an instant, ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    own: u64,
+    children: u64,
+}
+
+/// A meter that is running.
+#[derive(Debug)]
+pub struct CpuMeter {
+    begin: u64,
+    cpus: Vec<u32>,
+    ticks: CpuTicks,
+    system: Family,
+    generator: Family,
+    kneepoint: u64,
+}
+
+/// Some processes with their descendants, and what they had spent at the start.
+#[derive(Debug)]
+struct Family {
+    roots: Vec<u32>,
+    spent: BTreeMap<u32, Spent>,
+}
+
+impl Family {
+    fn start(roots: &[u32]) -> Self {
+        Self { roots: roots.to_vec(), spent: spent(roots) }
+    }
+
+    /// CPU since the start, ns: of the live processes by their own clocks, of those that ended by
+    /// what their parents were charged on waiting for them (in ticks).
+    fn used(&self) -> u64 {
+        let now = spent(&self.roots);
+        let mut used = 0;
+        let mut ended = 0_u64;
+        for (pid, end) in &now {
+            let start = self.spent.get(pid).copied().unwrap_or_default();
+            used += end.own.saturating_sub(start.own);
+            ended += end.children.saturating_sub(start.children);
+        }
+        let known: u64 = self
+            .spent
+            .iter()
+            .filter(|(pid, _)| !now.contains_key(pid))
+            .map(|(_, spent)| spent.own + spent.children)
+            .sum();
+        used + ended.saturating_sub(known)
+    }
+}
+
+fn spent(roots: &[u32]) -> BTreeMap<u32, Spent> {
+    let of = |pid: u32| {
+        let children = stat::read_process(pid).map_or(0, |stat| stat.children * TICK);
+        Some((pid, Spent { own: sys::process_cpu(pid).ok()?, children }))
+    };
+    tasks::family(roots).into_iter().filter_map(of).collect()
+}
+
+/// What a meter read. Shares are of the capacity: watched CPUs × wall time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MeterReading {
+    /// Wall time between start and finish.
+    pub length: Nanos,
+    /// CPUs that it covers.
+    pub cores: u32,
+    /// CPU of the system under test and its descendants.
+    pub system_cpu: Nanos,
+    /// CPU of load generators in processes of their own.
+    pub generator_cpu: Nanos,
+    /// CPU of Kneepoint itself, 0 where it is the system.
+    pub kneepoint_cpu: Nanos,
+    /// Interrupts and soft interrupts, by tick count.
+    pub irq_cpu: Nanos,
+    /// Steal, by tick count.
+    pub steal_cpu: Nanos,
+    /// No thread at all.
+    pub idle: Nanos,
+    /// Everybody else: capacity less all the above but irq, which the kernel mostly books on the
+    /// thread it interrupts. Granularity: one tick (10 ms) a CPU at each end.
+    pub foreign: Ratio,
+    /// Share taken by the hypervisor.
+    pub steal: Ratio,
+    /// Share spent on interrupts.
+    pub irq: Ratio,
+}
+
+impl CpuMeter {
+    /// Starts over all CPUs that this process may use.
+    #[must_use]
+    pub fn start(target: &Target) -> Self {
+        let cpus = tasks::allowed_cpus();
+        let system = Family::start(&target.pids);
+        let generator = Family::start(&target.generators);
+        let ticks = stat::read_machine(&cpus).unwrap_or_default();
+        let kneepoint = sys::process_cpu(std::process::id()).unwrap_or(0);
+        Self { begin: sys::monotonic(), cpus, ticks, system, generator, kneepoint }
+    }
+
+    /// Reads it.
+    #[must_use]
+    pub fn finish(self) -> MeterReading {
+        let length = sys::monotonic().saturating_sub(self.begin);
+        let ticks = stat::read_machine(&self.cpus).unwrap_or_default().since(self.ticks);
+        let own = std::process::id();
+        let itself = self.system.roots.contains(&own);
+        let kneepoint = sys::process_cpu(own).unwrap_or(0).saturating_sub(self.kneepoint);
+        let (system, generator) = (self.system.used(), self.generator.used());
+        let kneepoint = if itself { 0 } else { kneepoint };
+        read(length, self.cpus.len(), ticks, [system, generator, kneepoint])
+    }
+}
+
+/// The arithmetic of a reading; `used` is system, generator, Kneepoint in ns.
+#[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
+fn read(length: u64, cpus: usize, ticks: CpuTicks, used: [u64; 3]) -> MeterReading {
+    let capacity = length * cpus as u64;
+    let share = |part: u64| Ratio(if capacity == 0 { 0.0 } else { part as f64 / capacity as f64 });
+    let (idle, steal, irq) = (ticks.idle * TICK, ticks.steal * TICK, ticks.irq * TICK);
+    let foreign = capacity.saturating_sub(idle + steal + used.iter().sum::<u64>());
+    MeterReading {
+        length: Nanos(length),
+        cores: u32::try_from(cpus).unwrap_or(u32::MAX),
+        system_cpu: Nanos(used[0]),
+        generator_cpu: Nanos(used[1]),
+        kneepoint_cpu: Nanos(used[2]),
+        irq_cpu: Nanos(irq),
+        steal_cpu: Nanos(steal),
+        idle: Nanos(idle),
+        foreign: share(foreign),
+        steal: share(steal),
+        irq: share(irq),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_is_what_nobody_else_used() {
+        let ticks = CpuTicks { busy: 120, idle: 60, irq: 3, steal: 20 };
+        let reading = read(1_000_000_000, 2, ticks, [900_000_000, 100_000_000, 0]);
+        assert!((reading.foreign.0 - 0.1).abs() < 1e-9, "{reading:?}");
+        assert!((reading.steal.0 - 0.1).abs() < 1e-9, "{reading:?}");
+        assert!((reading.irq.0 - 0.015).abs() < 1e-9, "{reading:?}");
+    }
+
+    #[test]
+    fn rounding_of_ticks_cannot_make_foreign_negative() {
+        let ticks = CpuTicks { busy: 0, idle: 210, irq: 0, steal: 0 };
+        assert!(read(1_000_000_000, 2, ticks, [0, 0, 0]).foreign.0.abs() < 1e-12);
+    }
+
+    #[test]
+    fn own_computing_is_metered() {
+        let target = Target { pids: vec![std::process::id()], ..Target::default() };
+        let meter = CpuMeter::start(&target);
+        let mut sum = 0_u64;
+        for step in 0..20_000_000_u64 {
+            sum = std::hint::black_box(sum.wrapping_add(step));
+        }
+        let reading = meter.finish();
+        assert!(reading.system_cpu.0 > 0, "{reading:?} {sum}");
+        assert_eq!(reading.kneepoint_cpu.0, 0);
+    }
+}

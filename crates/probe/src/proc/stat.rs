@@ -1,0 +1,128 @@
+//! `/proc/stat` (the machine) and `/proc/PID/task/TID/stat` (one thread).
+
+/// Ticks of all CPUs since boot, by what they were spent on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTicks {
+    /// User, nice and kernel, guests included.
+    pub busy: u64,
+    /// Idle, and idle with a device request pending.
+    pub idle: u64,
+    /// Interrupts and soft interrupts.
+    pub irq: u64,
+    /// Taken by the hypervisor.
+    pub steal: u64,
+}
+
+impl CpuTicks {
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            busy: self.busy.saturating_sub(earlier.busy),
+            idle: self.idle.saturating_sub(earlier.idle),
+            irq: self.irq.saturating_sub(earlier.irq),
+            steal: self.steal.saturating_sub(earlier.steal),
+        }
+    }
+}
+
+/// The sum over `cpus` (all where empty) of `/proc/stat`'s `cpuN` lines.
+#[must_use]
+pub fn parse_machine(text: &str, cpus: &[u32]) -> Option<CpuTicks> {
+    let mut sum = CpuTicks::default();
+    let mut any = false;
+    for line in text.lines() {
+        let Some((head, rest)) = line.split_once(' ') else { continue };
+        let Some(Ok(cpu)) = head.strip_prefix("cpu").map(str::parse::<u32>) else { continue };
+        if !cpus.is_empty() && !cpus.contains(&cpu) {
+            continue;
+        }
+        let fields: Vec<u64> = rest.split_ascii_whitespace().flat_map(str::parse).collect();
+        let field = |index: usize| fields.get(index).copied().unwrap_or(0);
+        sum.busy += field(0) + field(1) + field(2);
+        sum.idle += field(3) + field(4);
+        sum.irq += field(5) + field(6);
+        sum.steal += field(7);
+        any |= fields.len() >= 4;
+    }
+    any.then_some(sum)
+}
+
+/// Reads the machine's ticks over `cpus` (all where empty).
+#[must_use]
+pub fn read_machine(cpus: &[u32]) -> Option<CpuTicks> {
+    parse_machine(&std::fs::read_to_string("/proc/stat").ok()?, cpus)
+}
+
+/// Length of a tick in ns, from the kernel's constant of 100 ticks a second in all its files.
+pub const TICK: u64 = 10_000_000;
+
+/// What the `stat` file of a thread or process tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskStat {
+    /// Its name.
+    pub comm: String,
+    /// `R`, `S`, `D`, `Z`, ...
+    pub state: char,
+    /// Parent process.
+    pub parent: u32,
+    /// CPU of children that were waited for, in ticks.
+    pub children: u64,
+    /// Birth, in ticks since boot.
+    pub birth: u64,
+}
+
+/// Parses it. The name may hold spaces and brackets, so the last `)` ends it.
+#[must_use]
+pub fn parse_task(text: &str) -> Option<TaskStat> {
+    let (head, tail) = text.rsplit_once(')')?;
+    let comm = head.split_once('(')?.1.to_owned();
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(TaskStat {
+        comm,
+        state: fields.first()?.chars().next()?,
+        parent: u32::try_from(number(1)?).ok()?,
+        children: number(13)? + number(14)?,
+        birth: number(19)?,
+    })
+}
+
+/// Reads one thread's; `None` where it is gone.
+#[must_use]
+pub fn read_task(pid: u32, tid: u32) -> Option<TaskStat> {
+    parse_task(&std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?)
+}
+
+/// Reads one process's, with the sums over its threads; `None` where it is gone.
+#[must_use]
+pub fn read_process(pid: u32) -> Option<TaskStat> {
+    parse_task(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: &str = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 10 1 5 100 3 2 4 7 0 0\n\
+                           cpu1 20 2 6 200 4 1 1 8 0 0\nintr 5\n";
+
+    #[test]
+    fn cpus_are_summed_and_chosen() {
+        let all = parse_machine(MACHINE, &[]).unwrap();
+        assert_eq!(all, CpuTicks { busy: 44, idle: 307, irq: 8, steal: 15 });
+        let one = parse_machine(MACHINE, &[1]).unwrap();
+        assert_eq!(one, CpuTicks { busy: 28, idle: 204, irq: 2, steal: 8 });
+        assert_eq!(parse_machine("nothing here", &[]), None);
+    }
+
+    #[test]
+    fn names_with_brackets_are_whole() {
+        let text = "42 (a) (b) c) S 7 1 1 0 -1 4194304 1 2 3 4 5 6 70 80 20 0 3 0 999 1 2";
+        let task = parse_task(text).unwrap();
+        assert_eq!(task.comm, "a) (b) c");
+        assert_eq!((task.state, task.parent, task.birth), ('S', 7, 999));
+        assert_eq!(task.children, 150);
+        assert_eq!(parse_task("42 (x"), None);
+    }
+}

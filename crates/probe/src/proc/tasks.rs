@@ -1,0 +1,92 @@
+//! Which threads and child processes there are.
+
+use super::schedstat::{self, SchedStat};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Kernel ids of the threads of a process, ascending; empty where it is gone.
+#[must_use]
+pub fn threads(pid: u32) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let mut found: Vec<u32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// `roots` and every process descended from them, ascending.
+#[must_use]
+pub fn family(roots: &[u32]) -> Vec<u32> {
+    let mut known = BTreeSet::new();
+    let mut open: Vec<u32> = roots.to_vec();
+    while let Some(pid) = open.pop() {
+        if !known.insert(pid) {
+            continue;
+        }
+        for tid in threads(pid) {
+            let path = format!("/proc/{pid}/task/{tid}/children");
+            let Ok(text) = std::fs::read_to_string(path) else { continue };
+            open.extend(text.split_ascii_whitespace().flat_map(str::parse::<u32>));
+        }
+    }
+    known.into_iter().collect()
+}
+
+/// Scheduler counts of all threads of `pids`: tid to (pid, counts).
+#[must_use]
+pub fn counts(pids: &[u32]) -> BTreeMap<u32, (u32, SchedStat)> {
+    let of = |pid: u32| {
+        threads(pid)
+            .into_iter()
+            .filter_map(move |tid| Some((tid, (pid, schedstat::read(pid, tid)?))))
+    };
+    pids.iter().copied().flat_map(of).collect()
+}
+
+/// Bits of a CPU list such as `0-3,8` as numbers.
+#[must_use]
+pub fn parse_cpu_list(text: &str) -> Vec<u32> {
+    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        Some(low.trim().parse().ok()?..=high.trim().parse().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// CPUs that this process may use, ascending.
+#[must_use]
+pub fn allowed_cpus() -> Vec<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let found = parse_cpu_list(list.unwrap_or("0"));
+    if found.is_empty() { vec![0] } else { found }
+}
+
+/// One more than the highest CPU number that the kernel can ever have.
+#[must_use]
+pub fn possible_cpus() -> usize {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    parse_cpu_list(&text).last().map_or(1, |last| *last as usize + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(parse_cpu_list("0-3,8\n"), [0, 1, 2, 3, 8]);
+        assert_eq!(parse_cpu_list("5"), [5]);
+        assert!(parse_cpu_list("").is_empty());
+    }
+
+    #[test]
+    fn own_threads_and_family_are_found() {
+        let own = std::process::id();
+        assert!(threads(own).contains(&own));
+        assert!(family(&[own]).contains(&own));
+        assert!(counts(&[own]).contains_key(&own));
+        assert!(threads(u32::MAX).is_empty());
+    }
+}

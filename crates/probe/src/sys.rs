@@ -1,0 +1,235 @@
+//! The few system calls that no safe crate offers: raw `bpf()` map access, CPU clocks of other
+//! processes. All `unsafe` of the collectors lives in this file and in [`crate::collector`]'s
+//! `wire` room.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Plain structures exchanged with the kernel byte for byte.
+///
+/// # Safety
+/// The type must be `repr(C)`, without padding and without invalid bit patterns.
+pub(crate) unsafe trait Wire: Copy {}
+
+// SAFETY: an integer has neither padding nor invalid patterns.
+unsafe impl Wire for u32 {}
+// SAFETY: as above.
+unsafe impl Wire for u64 {}
+
+/// The first `size_of::<T>()` bytes as a `T`; `None` where there are fewer.
+pub(crate) fn read_wire<T: Wire>(bytes: &[u8]) -> Option<T> {
+    let head = bytes.get(..size_of::<T>())?;
+    // SAFETY: `head` has exactly as many bytes as `T`, and any bytes are a valid `Wire`.
+    Some(unsafe { head.as_ptr().cast::<T>().read_unaligned() })
+}
+
+const MAP_LOOKUP: u32 = 1;
+const MAP_UPDATE: u32 = 2;
+const MAP_DELETE: u32 = 3;
+const MAP_NEXT_KEY: u32 = 4;
+const PROG_TEST_RUN: u32 = 10;
+const MAP_DRAIN_BATCH: u32 = 25;
+const RUN_ON_CPU: u32 = 1;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ElementCall {
+    map: u32,
+    pad: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct BatchCall {
+    in_batch: u64,
+    out_batch: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map: u32,
+    element_flags: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct TestRunCall {
+    program: u32,
+    retval: u32,
+    data_sizes: [u32; 2],
+    data: [u64; 2],
+    repeat: u32,
+    duration: u32,
+    context_sizes: [u32; 2],
+    context: [u64; 2],
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    pad: u32,
+}
+
+/// # Safety
+/// Every address in `call` must point to memory of the size that `command` reads or writes.
+unsafe fn bpf<A>(command: u32, call: &mut A) -> io::Result<()> {
+    // SAFETY: the caller vouches for the addresses; `call` is a live structure of this size.
+    let done =
+        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(call), size_of::<A>()) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn address<T>(place: &T) -> u64 {
+    std::ptr::from_ref(place) as u64
+}
+
+fn descriptor(fd: BorrowedFd<'_>) -> u32 {
+    fd.as_raw_fd().cast_unsigned()
+}
+
+/// Sets `key` of a map whose values are not per CPU.
+pub(crate) fn map_set<K: Wire, V: Wire>(map: BorrowedFd<'_>, key: &K, value: &V) -> io::Result<()> {
+    let mut call = ElementCall {
+        map: descriptor(map),
+        key: address(key),
+        value: address(value),
+        ..ElementCall::default()
+    };
+    // SAFETY: the maps are declared with exactly these key and value types.
+    unsafe { bpf(MAP_UPDATE, &mut call) }
+}
+
+/// Sets the perf event that programs on `cpu` write to.
+pub(crate) fn map_set_event(
+    map: BorrowedFd<'_>,
+    cpu: u32,
+    event: BorrowedFd<'_>,
+) -> io::Result<()> {
+    map_set(map, &cpu, &descriptor(event))
+}
+
+/// All values of one key of a per-CPU map, in CPU order; `cpus` is the number of possible CPUs.
+pub(crate) fn map_get_per_cpu<V: Wire>(
+    map: BorrowedFd<'_>,
+    key: u32,
+    cpus: usize,
+) -> io::Result<Vec<V>> {
+    let stride = size_of::<V>().next_multiple_of(8);
+    let mut values = vec![0_u8; stride * cpus];
+    let mut call = ElementCall {
+        map: descriptor(map),
+        key: address(&key),
+        value: values.as_mut_ptr() as u64,
+        ..ElementCall::default()
+    };
+    // SAFETY: the kernel writes one value, rounded up to 8 bytes, for each possible CPU.
+    unsafe { bpf(MAP_LOOKUP, &mut call)? };
+    Ok(values.chunks_exact(stride).filter_map(read_wire).collect())
+}
+
+/// Empties a hash map in one pass and returns what it held: each key with its values, one for a
+/// plain map (`cpus` = 1), one for each possible CPU otherwise.
+pub(crate) fn map_drain<K: Wire, V: Wire>(
+    map: BorrowedFd<'_>,
+    cpus: usize,
+) -> io::Result<Vec<(K, Vec<V>)>> {
+    const AT_ONCE: u32 = 512;
+    let stride = size_of::<V>().next_multiple_of(if cpus == 1 { 1 } else { 8 });
+    let mut room = AT_ONCE as usize;
+    let mut found = Vec::new();
+    let mut position = MaybeUninit::<u32>::zeroed();
+    let mut first = true;
+    loop {
+        let mut keys = vec![0_u8; size_of::<K>() * room];
+        let mut values = vec![0_u8; stride * cpus * room];
+        let mut call = BatchCall {
+            in_batch: if first { 0 } else { position.as_ptr() as u64 },
+            out_batch: position.as_mut_ptr() as u64,
+            keys: keys.as_mut_ptr() as u64,
+            values: values.as_mut_ptr() as u64,
+            count: u32::try_from(room).unwrap_or(AT_ONCE),
+            map: descriptor(map),
+            ..BatchCall::default()
+        };
+        // SAFETY: both buffers have room for `count` entries; a hash map's position is a u32.
+        let done = unsafe { bpf(MAP_DRAIN_BATCH, &mut call) };
+        let code = done.as_ref().err().and_then(io::Error::raw_os_error);
+        if code == Some(libc::ENOSPC) {
+            room *= 2;
+            continue;
+        }
+        if code.is_some_and(|code| code != libc::ENOENT) {
+            done?;
+        }
+        let keys = keys.chunks_exact(size_of::<K>()).filter_map(read_wire);
+        let values = values
+            .chunks_exact(stride * cpus)
+            .map(|all| all.chunks_exact(stride).filter_map(read_wire).collect());
+        found.extend(keys.zip(values).take(call.count as usize));
+        if code.is_some() {
+            return Ok(found);
+        }
+        first = false;
+    }
+}
+
+/// All keys of a map.
+pub(crate) fn map_keys<K: Wire>(map: BorrowedFd<'_>) -> io::Result<Vec<K>> {
+    let mut found: Vec<K> = Vec::new();
+    loop {
+        let mut next = MaybeUninit::<K>::zeroed();
+        let mut call = ElementCall {
+            map: descriptor(map),
+            key: found.last().map_or(0, address),
+            value: next.as_mut_ptr() as u64,
+            ..ElementCall::default()
+        };
+        // SAFETY: `next` has room for one key; the previous key, where there is one, is alive.
+        match unsafe { bpf(MAP_NEXT_KEY, &mut call) } {
+            // SAFETY: zeroed and then written by the kernel; any bytes are a valid `Wire`.
+            Ok(()) => found.push(unsafe { next.assume_init() }),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(found),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Removes a key; a missing one is no error.
+pub(crate) fn map_delete<K: Wire>(map: BorrowedFd<'_>, key: &K) -> io::Result<()> {
+    let mut call =
+        ElementCall { map: descriptor(map), key: address(key), ..ElementCall::default() };
+    // SAFETY: the map is declared with this key type.
+    match unsafe { bpf(MAP_DELETE, &mut call) } {
+        Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Runs a raw-tracepoint program once on `cpu`, in whatever context that CPU is in.
+pub(crate) fn run_on_cpu(program: BorrowedFd<'_>, cpu: u32) -> io::Result<()> {
+    let mut call =
+        TestRunCall { program: descriptor(program), flags: RUN_ON_CPU, cpu, ..Default::default() };
+    // SAFETY: no buffers are passed; the program reads no context.
+    unsafe { bpf(PROG_TEST_RUN, &mut call) }
+}
+
+/// CPU time that all threads of a process have used so far, exited ones included, in ns. Works
+/// for any process. Errors where there is no such process.
+pub(crate) fn process_cpu(pid: u32) -> io::Result<u64> {
+    // The clock id of a process: its number inverted, with CPUCLOCK_SCHED (2) in the low bits.
+    let clock = (!pid.cast_signed() << 3) | 2;
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `at` is a live timespec.
+    if unsafe { libc::clock_gettime(clock, &raw mut at) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned())
+}
+
+/// CLOCK_MONOTONIC in ns: the clock of the programs.
+pub(crate) fn monotonic() -> u64 {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned()
+}

@@ -1,0 +1,159 @@
+//! Loads with a known ledger, run by this process's own threads, and readers of observations.
+
+use kneepoint_probe::{Observation, Probe, ProbeOptions, Target};
+use kneepoint_vocab::{CoreTime, Fact, ThreadTime, Tier, Wait};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Only one live test at a time: they all watch this process.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A probe of this tier, or `None` after printing why the test is skipped.
+pub(crate) fn probe(test: &str, tier: Tier, stacks: bool) -> Option<Probe> {
+    let options = ProbeOptions { tier: Some(tier), stacks, cores: 0 };
+    match Probe::attach(&options) {
+        Ok((probe, remarks)) => {
+            println!("{test}: remarks {remarks:?}");
+            Some(probe)
+        }
+        Err(error) => {
+            println!("SKIP {test}: bpf: {error}");
+            None
+        }
+    }
+}
+
+/// Threads that run `work` over and over until dropped.
+pub(crate) struct Crew {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    /// Their kernel ids.
+    pub(crate) tids: Vec<u32>,
+}
+
+impl Crew {
+    pub(crate) fn start(works: Vec<Box<dyn FnMut() + Send>>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (send, tids) = mpsc::channel();
+        let threads = works
+            .into_iter()
+            .map(|mut work| {
+                let (stop, send) = (Arc::clone(&stop), send.clone());
+                let run = move || {
+                    let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+                    send.send(tid).unwrap();
+                    while !stop.load(Ordering::Relaxed) {
+                        work();
+                    }
+                };
+                std::thread::Builder::new().name("load".to_owned()).spawn(run).unwrap()
+            })
+            .collect::<Vec<_>>();
+        let tids = tids.iter().take(threads.len()).collect();
+        Self { stop, threads, tids }
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        let pids = vec![std::process::id()];
+        Target { pids, clients: self.tids.clone(), generators: Vec::new() }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Computes for about so long.
+pub(crate) fn compute(length: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < length {
+        std::hint::black_box((0..200_u64).fold(0, |sum, step| sum ^ step.wrapping_mul(31)));
+    }
+}
+
+/// One window of this length.
+pub(crate) fn window(probe: &mut Probe, target: &Target, length: Duration) -> Observation {
+    probe.open(target).unwrap();
+    std::thread::sleep(length);
+    probe.close().unwrap()
+}
+
+pub(crate) fn groups<'a>(seen: &'a Observation) -> Vec<&'a ThreadTime> {
+    let of = |fact: &'a Fact| if let Fact::ThreadTime(group) = fact { Some(group) } else { None };
+    seen.facts.iter().filter_map(of).collect()
+}
+
+pub(crate) fn load_group(seen: &Observation) -> &ThreadTime {
+    groups(seen).into_iter().find(|group| group.name == "load").expect("threads named load")
+}
+
+pub(crate) fn waits<'a>(seen: &'a Observation) -> Vec<&'a Wait> {
+    let of = |fact: &'a Fact| if let Fact::Wait(wait) = fact { Some(wait) } else { None };
+    seen.facts.iter().filter_map(of).collect()
+}
+
+pub(crate) fn cores(seen: &Observation) -> CoreTime {
+    let of = |fact: &Fact| if let Fact::CoreTime(cores) = fact { Some(*cores) } else { None };
+    seen.facts.iter().find_map(of).expect("core accounting")
+}
+
+#[allow(clippy::cast_precision_loss, reason = "ratios of lengths of seconds")]
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+/// Both ledgers close within 2 %.
+pub(crate) fn assert_closed(test: &str, seen: &Observation) {
+    for group in groups(seen) {
+        let states =
+            group.running.0 + group.runnable_woken.0 + group.runnable_preempted.0 + group.blocked.0;
+        let closure = ratio(states, group.existed.0.max(1));
+        println!(
+            "{test}: {:?} {} x{} closes to {closure:.5}: run {:.4} rq {:.4} blk {:.4} s, schedstat {:?} {:?}",
+            group.role,
+            group.name,
+            group.threads,
+            group.running.seconds().0,
+            group.runnable_woken.seconds().0 + group.runnable_preempted.seconds().0,
+            group.blocked.seconds().0,
+            group.schedstat_running,
+            group.schedstat_runnable,
+        );
+        assert!((closure - 1.0).abs() < 0.02, "{test}: {group:?}");
+    }
+    for wait in waits(seen) {
+        println!(
+            "{test}: wait {:?} {} {:?} n {} blocked {:.4} idle {:.4} holders {:?}",
+            wait.role,
+            wait.name,
+            wait.key,
+            wait.count,
+            wait.blocked.seconds().0,
+            wait.idle_charged.seconds().0,
+            wait.holders
+        );
+    }
+    let cores = cores(seen);
+    let sum =
+        cores.system.0 + cores.generator.0 + cores.foreign.0 + cores.kneepoint.0 + cores.idle.0;
+    println!("{test}: cores {cores:?} sum/total {:.5}", ratio(sum, cores.total.0));
+    assert!((ratio(sum, cores.total.0) - 1.0).abs() < 0.02, "{test}: {cores:?}");
+    let charged: u64 = waits(seen).iter().map(|wait| wait.idle_charged.0).sum();
+    assert_eq!(charged + cores.idle_scheduler.0 + cores.idle_uncharged.0, cores.idle.0, "{test}");
+    for fact in &seen.facts {
+        if matches!(fact, Fact::Loss(_) | Fact::Cost(_)) {
+            println!("{test}: {fact:?}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Live: loads whose ledger is known, under the eBPF tier.
+
+#[cfg(test)]
+mod common;
+
+use common::{Crew, alone, assert_closed, compute, cores, load_group, probe, ratio, waits, window};
+use kneepoint_vocab::{Tier, WaitReason};
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const WINDOW: Duration = Duration::from_millis(700);
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// Running time agrees with schedstat within 3 %, or within `slack` ns for small sums.
+fn assert_agrees_with_schedstat(test: &str, seen: &kneepoint_probe::Observation) {
+    let group = load_group(seen);
+    let counted = group.schedstat_running.expect("all threads live through the window").0;
+    let slack = 8_000_000 * u64::from(group.threads);
+    let error = group.running.0.abs_diff(counted);
+    assert!(ratio(error, counted.max(1)) < 0.03 || error < slack, "{test}: {group:?}");
+}
+
+#[test]
+fn computing_threads_run() {
+    let _alone = alone();
+    let Some(mut probe) = probe("computing", Tier::Full, false) else { return };
+    let crew = Crew::start(vec![Box::new(|| compute(ms(1))), Box::new(|| compute(ms(1)))]);
+    let seen = window(&mut probe, &crew.target(), WINDOW);
+    assert_closed("computing", &seen);
+    assert_agrees_with_schedstat("computing", &seen);
+    let group = load_group(&seen);
+    assert_eq!(group.threads, 2);
+    assert!(ratio(group.blocked.0, group.existed.0) < 0.02, "{group:?}");
+}
+
+#[test]
+fn sleepers_wait_for_a_timer() {
+    let _alone = alone();
+    let Some(mut probe) = probe("sleeping", Tier::Full, false) else { return };
+    let crew = Crew::start(vec![Box::new(|| std::thread::sleep(ms(2)))]);
+    let seen = window(&mut probe, &crew.target(), WINDOW);
+    assert_closed("sleeping", &seen);
+    let waits = waits(&seen);
+    let timer = waits.iter().find(|wait| wait.name == "load").unwrap();
+    assert_eq!(timer.key.reason, WaitReason::Timer);
+    assert!(timer.count > 50 && ratio(timer.blocked.0, load_group(&seen).existed.0) > 0.7);
+}
+
+#[test]
+fn a_held_lock_is_charged_with_the_idle_core() {
+    let _alone = alone();
+    let Some(mut probe) = probe("lock", Tier::Full, true) else { return };
+    let lock = Arc::new(Mutex::new(0_u64));
+    let work = |lock: Arc<Mutex<u64>>| -> Box<dyn FnMut() + Send> {
+        Box::new(move || {
+            let mut held = lock.lock().unwrap();
+            compute(ms(1));
+            *held += 1;
+            drop(held);
+            compute(Duration::from_micros(20));
+        })
+    };
+    let crew = Crew::start((0..4).map(|_| work(Arc::clone(&lock))).collect());
+    for round in 0..3 {
+        let seen = window(&mut probe, &crew.target(), WINDOW);
+        let test = format!("lock {round}");
+        assert_closed(&test, &seen);
+        assert_agrees_with_schedstat(&test, &seen);
+        let waits = waits(&seen);
+        let futex: Vec<_> = waits.iter().filter(|wait| wait.key.syscall == 202).collect();
+        let blocked: u64 = futex.iter().filter(|w| w.name == "load").map(|w| w.blocked.0).sum();
+        assert!(ratio(blocked, load_group(&seen).blocked.0) > 0.97, "{futex:?}");
+        let charged: u64 = futex.iter().map(|wait| wait.idle_charged.0).sum();
+        let idle = cores(&seen).idle.0;
+        let share = ratio(charged, idle.max(1));
+        println!("{test}: {share:.3} of {:.3} idle core-s charged to the lock", idle as f64 / 1e9);
+        if cores(&seen).cores == 2 && idle > 100_000_000 {
+            assert!(share > 0.5, "{test}: {share}");
+        }
+    }
+}
+
+#[test]
+fn pipe_partners_wait_for_a_pipe() {
+    let _alone = alone();
+    let Some(mut probe) = probe("pipe", Tier::Full, false) else { return };
+    let (mut from_a, mut to_b) = std::io::pipe().unwrap();
+    let (mut from_b, mut to_a) = std::io::pipe().unwrap();
+    to_b.write_all(&[1]).unwrap();
+    let crew = Crew::start(vec![
+        Box::new(move || {
+            let mut byte = [0];
+            if from_a.read(&mut byte).is_ok_and(|count| count == 1) {
+                let _ = to_a.write_all(&byte);
+            }
+        }),
+        Box::new(move || {
+            let mut byte = [0];
+            if from_b.read(&mut byte).is_ok_and(|count| count == 1) {
+                let _ = to_b.write_all(&byte);
+            }
+        }),
+    ]);
+    let seen = window(&mut probe, &crew.target(), WINDOW);
+    assert_closed("pipe", &seen);
+    assert_agrees_with_schedstat("pipe", &seen);
+    let waits = waits(&seen);
+    let pipe: u64 = waits
+        .iter()
+        .filter(|wait| wait.name == "load" && wait.key.reason == WaitReason::Pipe)
+        .map(|wait| wait.blocked.0)
+        .sum();
+    assert!(ratio(pipe, load_group(&seen).blocked.0) > 0.95, "{waits:?}");
+}
+
+#[test]
+fn short_lived_threads_are_not_lost() {
+    let _alone = alone();
+    let Some(mut probe) = probe("churn", Tier::Full, false) else { return };
+    let crew = Crew::start(vec![Box::new(|| {
+        let spawn = |_| {
+            let builder = std::thread::Builder::new().name("brief".to_owned());
+            builder.spawn(|| compute(Duration::from_micros(50))).unwrap()
+        };
+        (0..4).map(spawn).collect::<Vec<_>>().into_iter().for_each(|one| one.join().unwrap());
+    })]);
+    let seen = window(&mut probe, &crew.target(), WINDOW);
+    assert_closed("churn", &seen);
+    let groups = common::groups(&seen);
+    let born: u32 = groups.iter().filter(|g| g.name == "brief").map(|g| g.threads).sum();
+    assert!(born > 100, "{born}");
+    let running: u64 = groups.iter().map(|group| group.running.0).sum();
+    let system = cores(&seen).system.0;
+    assert!((ratio(running, system) - 1.0).abs() < 0.03, "threads {running}, cores {system}");
+}
+
+#[test]
+fn windows_follow_each_other_cleanly_and_programs_come_off() {
+    let _alone = alone();
+    let Some(mut probe) = probe("windows", Tier::Full, false) else { return };
+    let crew = Crew::start(vec![Box::new(|| std::thread::sleep(ms(1)))]);
+    let target = crew.target();
+    assert!(probe.close().is_err(), "no window is open");
+    for round in 0..4 {
+        let seen = window(&mut probe, &target, ms(150));
+        assert_closed(&format!("windows {round}"), &seen);
+        assert_eq!(load_group(&seen).threads, 1);
+    }
+    probe.detach().unwrap();
+    assert!(probe.open(&target).is_err(), "detached programs cannot account");
+    probe.reattach().unwrap();
+    probe.open(&target).unwrap();
+    assert!(probe.open(&target).is_err() && probe.detach().is_err());
+    std::thread::sleep(ms(150));
+    assert_closed("windows again", &probe.close().unwrap());
+}
+
+#[test]
+fn the_fallback_tier_sees_the_same() {
+    let _alone = alone();
+    let Some(mut fallback) = probe("fallback", Tier::Fallback, false) else { return };
+    let lock = Arc::new(Mutex::new(()));
+    let work = |lock: Arc<Mutex<()>>| -> Box<dyn FnMut() + Send> {
+        Box::new(move || {
+            let held = lock.lock().unwrap();
+            compute(ms(2));
+            drop(held);
+            std::thread::sleep(ms(1));
+        })
+    };
+    let crew = Crew::start((0..4).map(|_| work(Arc::clone(&lock))).collect());
+    let target = crew.target();
+    let full = probe("fallback against full", Tier::Full, false);
+    fallback.open(&target).unwrap();
+    let other = full.map(|mut full| window(&mut full, &target, ms(1500)));
+    let seen = fallback.close().unwrap();
+    assert_closed("fallback", &seen);
+    let Some(other) = other else { return };
+    assert_closed("full", &other);
+    let share = |seen: &kneepoint_probe::Observation| {
+        let group = load_group(seen);
+        let blocked: u64 = waits(seen)
+            .iter()
+            .filter(|wait| wait.name == "load" && wait.key.syscall == 202)
+            .map(|wait| wait.blocked.0)
+            .sum();
+        let existed = group.existed.0;
+        [ratio(group.running.0, existed), ratio(group.blocked.0, existed), ratio(blocked, existed)]
+    };
+    let (one, two) = (share(&seen), share(&other));
+    println!("fallback {one:?}, full {two:?}: running, blocked, blocked on the lock, of life");
+    for (one, two) in one.into_iter().zip(two) {
+        assert!((one - two).abs() < 0.1, "the same window, two tiers: {one} {two}");
+    }
+}
