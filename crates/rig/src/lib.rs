@@ -1,1 +1,28 @@
-//! Placeholder.
+//! What changes the machine: systems under test, their treatments, scratch space and priority.
+//!
+//! Everything here can be undone, and is undone by a guard: dropping a [`System`] ends the
+//! processes it started and removes their files, dropping a [`scratch::Scratch`] removes the
+//! directory. Where Kneepoint dies without running its guards, the child process notices that its
+//! standard input was closed and cleans up by itself; [`scratch::recover`] removes what is left
+//! when both were killed.
+//!
+//! * [`recipe`]: an experiment as a TOML file, checked down to line and column.
+//! * [`treatment`]: the catalogue of single changes that may cure a system.
+//! * [`workload`]: what can be brought up and driven by closed-loop clients.
+//! * [`scratch`]: a memory-backed directory that goes away.
+//! * [`priority`]: a session and a scheduling group for the system under test.
+//!
+//! It never observes: throughput is counted by the workload's own clients, everything else is
+//! seen by the probe.
+
+#![deny(unsafe_code)]
+
+pub mod priority;
+pub mod recipe;
+pub mod scratch;
+pub mod treatment;
+pub mod workload;
+
+pub use recipe::{LevelSpec, Recipe, RecipeError};
+pub use treatment::Treatment;
+pub use workload::{Description, Setup, SliceOutput, System, Workload, serve};

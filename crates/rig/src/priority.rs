@@ -1,0 +1,70 @@
+//! Scheduling priority of the system under test over everything else on the machine.
+//!
+//! With `kernel.sched_autogroup_enabled` the kernel shares CPU between *sessions* first, and nice
+//! values count only within one of them. A nice value alone therefore protects a measurement from
+//! nothing; a session of its own, whose group is raised, does. It ends with the process: there is
+//! nothing to undo.
+
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+
+/// Nice value asked for, just short of the highest priority.
+const NICE: i32 = -19;
+
+/// What of the priority could be raised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Priority {
+    /// Whether the process leads a session of its own.
+    pub own_session: bool,
+    /// The scheduling group and its nice value, or why it was not raised.
+    pub group: Result<String, String>,
+    /// Nice value of the process within its group.
+    pub nice: i32,
+}
+
+/// Moves the calling process to a session and scheduling group of its own, and raises both the
+/// group and the process as far as the kernel permits. Never fails: it reports what it got.
+#[must_use]
+pub fn raise() -> Priority {
+    let own_session = match rustix::process::setsid() {
+        Ok(_) => true,
+        Err(_) => rustix::process::getsid(None).is_ok_and(|id| id == rustix::process::getpid()),
+    };
+    let group = if own_session {
+        raise_group().map_err(|error| reason(&error))
+    } else {
+        Err("the process could not begin a session of its own".to_owned())
+    };
+    let nice = match rustix::process::setpriority_process(None, NICE) {
+        Ok(()) => NICE,
+        Err(_) => rustix::process::getpriority_process(None).unwrap_or(0),
+    };
+    Priority { own_session, group, nice }
+}
+
+impl Priority {
+    /// The same as `name, value` pairs for the record of an arm.
+    #[must_use]
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let group = match &self.group {
+            Ok(group) => group.clone(),
+            Err(reason) => format!("not raised: {reason}"),
+        };
+        vec![("scheduling group".to_owned(), group), ("nice".to_owned(), self.nice.to_string())]
+    }
+}
+
+fn raise_group() -> io::Result<String> {
+    const FILE: &str = "/proc/self/autogroup";
+    fs::write(FILE, NICE.to_string())?;
+    Ok(fs::read_to_string(FILE)?.trim().trim_start_matches('/').to_owned())
+}
+
+fn reason(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => "the kernel has no autogroups".to_owned(),
+        Some(Errno::PERM | Errno::ACCESS) => "needs root or CAP_SYS_NICE".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,172 @@
+//! An experiment that a user can run as is: which workload, which levels, which treatments.
+//!
+//! `recipes/README.md` describes the format. A recipe is refused as a whole, with the line and
+//! column of the first thing that is wrong, before anything is started.
+
+mod error;
+pub mod level;
+mod parse;
+
+pub use error::RecipeError;
+pub use level::LevelSpec;
+
+use crate::treatment::{self, Treatment};
+use crate::workload::Workload;
+use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, Nanos, Ratio};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// Name and text of each recipe that is part of Kneepoint.
+const BUILT_IN: &[(&str, &str)] =
+    &[("sqlite-shared-cache", include_str!("../../../recipes/sqlite-shared-cache.toml"))];
+
+/// A checked recipe.
+#[derive(Clone)]
+pub struct Recipe {
+    /// Its name: 1 to 64 of `a-z`, `0-9`, `-`.
+    pub name: String,
+    /// One line for people.
+    pub summary: String,
+    /// What one operation is, in the plural.
+    pub operation: String,
+    /// What is brought up and driven.
+    pub workload: &'static dyn Workload,
+    /// The baseline's settings of the workload, as written; defaults are not filled in.
+    pub settings: BTreeMap<String, String>,
+    /// Levels of the sweep, as written.
+    pub clients: Vec<LevelSpec>,
+    /// The level at which treatments are tried; one of `clients`.
+    pub focus: LevelSpec,
+    /// Treatments to try, in this order; one that adds to another comes after it.
+    pub treatments: Vec<&'static Treatment>,
+    /// What the recipe asks of the protocol.
+    pub protocol: Protocol,
+}
+
+/// What a recipe asks of the protocol; where it is silent, the planner decides.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Protocol {
+    /// Length of the measured window of a slice.
+    pub slice: Option<Nanos>,
+    /// Discarded lead-in of a slice.
+    pub ramp: Option<Nanos>,
+    /// Sweep blocks.
+    pub sweep_blocks: Option<u32>,
+    /// Least and most effect blocks.
+    pub effect_blocks: Option<(u32, u32)>,
+    /// Effect blocks after which a start is replaced.
+    pub blocks_per_start: Option<u32>,
+    /// Half-width of an effect's 95 % interval at which it may stop: 0.001 to 0.5.
+    pub precision: Option<Ratio>,
+    /// Smallest effect that matters: 0.001 to 0.5.
+    pub smallest_effect: Option<Ratio>,
+    /// Wall-clock budget of a run.
+    pub budget: Option<Nanos>,
+}
+
+/// One arm that a recipe asks for, and the settings that make it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arm {
+    /// Its entry in the plan.
+    pub plan: ArmPlan,
+    /// Settings of the workload in this arm.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// One line of `kneepoint list`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The recipe's name.
+    pub name: String,
+    /// Its one line.
+    pub summary: String,
+    /// What the machine must have for it; empty where it runs anywhere.
+    pub needs: Vec<String>,
+}
+
+impl fmt::Debug for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recipe")
+            .field("name", &self.name)
+            .field("workload", &self.workload.name())
+            .field("settings", &self.settings)
+            .field("clients", &self.clients)
+            .field("focus", &self.focus)
+            .field("protocol", &self.protocol)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Recipe {
+    /// The built-in recipe of this name.
+    ///
+    /// # Errors
+    /// There is none; the message lists those that there are.
+    pub fn named(name: &str) -> Result<Self, RecipeError> {
+        let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<_> = BUILT_IN.iter().map(|(known, _)| *known).collect();
+            return Err(RecipeError::Unknown { name: name.to_owned(), known: known.join(", ") });
+        };
+        Self::parse(&format!("recipes/{name}.toml"), text)
+    }
+
+    /// The recipe in a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, or says something that makes no sense.
+    pub fn load(path: &Path) -> Result<Self, RecipeError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| RecipeError::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// The recipe in `text`; `origin` is what error messages call it.
+    ///
+    /// # Errors
+    /// It is not TOML, or says something that makes no sense.
+    pub fn parse(origin: &str, text: &str) -> Result<Self, RecipeError> {
+        parse::parse(text).map_err(|misfit| misfit.within(origin, text))
+    }
+
+    /// All arms of the recipe: the baseline, the A/A control, the baseline without collector,
+    /// then the treatments in order.
+    #[must_use]
+    pub fn arms(&self) -> Vec<Arm> {
+        let same = |id: &str, role, label: &str| Arm {
+            plan: ArmPlan {
+                id: ArmId::new(id),
+                role,
+                label: label.to_owned(),
+                over: ArmId::new(ArmId::BASELINE),
+                changes: Vec::new(),
+            },
+            settings: self.settings.clone(),
+        };
+        let mut arms = vec![
+            same(ArmId::BASELINE, ArmRole::Baseline, "as the recipe gives it"),
+            same(ArmId::CONTROL, ArmRole::Control, "the baseline again (A/A)"),
+            same(ArmId::UNPROBED, ArmRole::Unprobed, "the baseline without collector"),
+        ];
+        arms.extend(self.treatments.iter().map(|treatment| Arm {
+            plan: treatment.arm_plan(),
+            settings: treatment::apply(treatment, &self.settings),
+        }));
+        arms
+    }
+}
+
+/// The built-in recipes, in alphabetical order.
+///
+/// # Errors
+/// One of them is malformed; a test sees to it that none is.
+pub fn all() -> Result<Vec<Listing>, RecipeError> {
+    BUILT_IN
+        .iter()
+        .map(|(name, _)| {
+            let recipe = Recipe::named(name)?;
+            let needs = recipe.workload.needs().iter().map(|need| (*need).to_owned()).collect();
+            Ok(Listing { name: recipe.name, summary: recipe.summary, needs })
+        })
+        .collect()
+}

@@ -1,0 +1,238 @@
+//! From the text of a recipe to a checked [`Recipe`]; every refusal knows its place in the text.
+
+use super::error::Misfit;
+use super::{LevelSpec, Protocol, Recipe};
+use crate::treatment::{self, Treatment};
+use crate::workload::{self, Workload};
+use kneepoint_vocab::{Nanos, Ratio};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecipeText {
+    name: Spanned<String>,
+    summary: Spanned<String>,
+    operation: Spanned<String>,
+    #[serde(default)]
+    treatments: Vec<Spanned<String>>,
+    workload: WorkloadText,
+    sweep: SweepText,
+    #[serde(default)]
+    protocol: ProtocolText,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkloadText {
+    kind: Spanned<String>,
+    #[serde(default)]
+    settings: BTreeMap<String, Spanned<Scalar>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SweepText {
+    clients: Spanned<Vec<Spanned<Scalar>>>,
+    focus: Spanned<Scalar>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ProtocolText {
+    slice_ms: Option<Spanned<i64>>,
+    ramp_ms: Option<Spanned<i64>>,
+    sweep_blocks: Option<Spanned<i64>>,
+    effect_blocks: Option<Spanned<[i64; 2]>>,
+    blocks_per_start: Option<Spanned<i64>>,
+    precision: Option<Spanned<f64>>,
+    smallest_effect: Option<Spanned<f64>>,
+    budget_s: Option<Spanned<i64>>,
+}
+
+/// Any value, so that what has the wrong type is refused at its own place and in the same words.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Scalar(toml::Value);
+
+impl Scalar {
+    fn text(&self) -> String {
+        match &self.0 {
+            toml::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// Reads and checks the text of a recipe.
+pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
+    let raw: RecipeText = toml::from_str(text)?;
+    let name = identifier(&raw.name)?;
+    let workload = workload_of(&raw.workload)?;
+    let settings = settings_of(workload, &raw.workload.settings)?;
+    let (clients, focus) = levels_of(&raw.sweep)?;
+    let treatments = treatments_of(workload, &settings, &raw.treatments)?;
+    Ok(Recipe {
+        name,
+        summary: one_line(&raw.summary)?,
+        operation: one_line(&raw.operation)?,
+        workload,
+        settings,
+        clients,
+        focus,
+        treatments,
+        protocol: protocol_of(raw.protocol)?,
+    })
+}
+
+fn identifier(name: &Spanned<String>) -> Result<String, Misfit> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let text = name.get_ref();
+    if text.is_empty() || text.len() > 64 || !text.bytes().all(plain) {
+        let problem = format!("names have 1 to 64 of a-z, 0-9 and '-' (found {text:?})");
+        return Err(Misfit::at(name.span(), problem));
+    }
+    Ok(text.clone())
+}
+
+fn one_line(text: &Spanned<String>) -> Result<String, Misfit> {
+    let line = text.get_ref().trim();
+    if line.is_empty() || line.chars().any(char::is_control) {
+        return Err(Misfit::at(text.span(), "must be one line, and not an empty one"));
+    }
+    Ok(line.to_owned())
+}
+
+fn workload_of(raw: &WorkloadText) -> Result<&'static dyn Workload, Misfit> {
+    let kind = raw.kind.get_ref();
+    workload::named(kind).ok_or_else(|| {
+        let known: Vec<_> = workload::ALL.iter().map(|workload| workload.name()).collect();
+        let problem = format!("no workload is named {kind:?}; there are: {}", known.join(", "));
+        Misfit::at(raw.kind.span(), problem)
+    })
+}
+
+fn settings_of(
+    workload: &'static dyn Workload,
+    raw: &BTreeMap<String, Spanned<Scalar>>,
+) -> Result<BTreeMap<String, String>, Misfit> {
+    let settings = raw.iter().map(|(key, value)| (key.clone(), value.get_ref().text())).collect();
+    workload.check(&settings).map_err(|error| {
+        let span = raw.get(&error.setting).map_or(0..0, Spanned::span);
+        Misfit::at(span, error.to_string())
+    })?;
+    Ok(settings)
+}
+
+fn levels_of(raw: &SweepText) -> Result<(Vec<LevelSpec>, LevelSpec), Misfit> {
+    let level = |text: &Spanned<Scalar>| {
+        let parsed = text.get_ref().text().parse::<LevelSpec>();
+        parsed.map_err(|error| Misfit::at(text.span(), error.to_string()))
+    };
+    let clients = raw.clients.get_ref().iter().map(level).collect::<Result<Vec<_>, _>>()?;
+    if clients.is_empty() {
+        return Err(Misfit::at(raw.clients.span(), "clients must hold at least one level"));
+    }
+    let focus = level(&raw.focus)?;
+    if !clients.contains(&focus) {
+        let problem = format!("focus must be one of the levels in clients (found {focus})");
+        return Err(Misfit::at(raw.focus.span(), problem));
+    }
+    Ok((clients, focus))
+}
+
+fn treatments_of(
+    workload: &'static dyn Workload,
+    settings: &BTreeMap<String, String>,
+    ids: &[Spanned<String>],
+) -> Result<Vec<&'static Treatment>, Misfit> {
+    let mut chosen: Vec<&'static Treatment> = Vec::new();
+    for id in ids {
+        let refuse = |problem: String| Err(Misfit::at(id.span(), problem));
+        let Some(treatment) = treatment::named(id.get_ref()) else {
+            let known: Vec<_> =
+                treatment::for_workload(workload.name()).map(|t| t.id.as_str()).collect();
+            let known = known.join(", ");
+            return refuse(format!("no treatment is named {:?}; there are: {known}", id.get_ref()));
+        };
+        if treatment.workload != workload.name() {
+            let (id, its, ours) = (&treatment.id, &treatment.workload, workload.name());
+            return refuse(format!("treatment {id} is for the workload {its}, not for {ours}"));
+        }
+        if chosen.iter().any(|other| other.id == treatment.id) {
+            return refuse(format!("treatment {} is listed twice", treatment.id));
+        }
+        if let Some(over) = &treatment.over
+            && !chosen.iter().any(|other| &other.id == over)
+        {
+            return refuse(format!(
+                "treatment {} adds to {over}: list {over} before it",
+                treatment.id
+            ));
+        }
+        if let Err(error) = workload.check(&treatment::apply(treatment, settings)) {
+            return refuse(format!("treatment {} does not fit this recipe: {error}", treatment.id));
+        }
+        chosen.push(treatment);
+    }
+    Ok(chosen)
+}
+
+fn protocol_of(raw: ProtocolText) -> Result<Protocol, Misfit> {
+    const BLOCKS: RangeInclusive<u32> = 1..=10_000;
+    let effect_blocks = raw.effect_blocks.map(|pair| {
+        let span = pair.span();
+        let [least, most] = *pair.get_ref();
+        let least = count("effect_blocks", &Spanned::new(span.clone(), least), BLOCKS)?;
+        let most = count("effect_blocks", &Spanned::new(span.clone(), most), BLOCKS)?;
+        if least > most {
+            let problem = format!("effect_blocks are [least, most] (found [{least}, {most}])");
+            return Err(Misfit::at(span, problem));
+        }
+        Ok((least, most))
+    });
+    let counted = |name, value: Option<Spanned<i64>>, range| {
+        value.map(|value| count(name, &value, range)).transpose()
+    };
+    let millis = |value: Option<u32>| value.map(|value| Nanos::from_millis(u64::from(value)));
+    let budget = counted("budget_s", raw.budget_s, 1..=7 * 86_400)?;
+    Ok(Protocol {
+        slice: millis(counted("slice_ms", raw.slice_ms, 10..=3_600_000)?),
+        ramp: millis(counted("ramp_ms", raw.ramp_ms, 0..=3_600_000)?),
+        sweep_blocks: counted("sweep_blocks", raw.sweep_blocks, BLOCKS)?,
+        effect_blocks: effect_blocks.transpose()?,
+        blocks_per_start: counted("blocks_per_start", raw.blocks_per_start, BLOCKS)?,
+        precision: share("precision", raw.precision)?,
+        smallest_effect: share("smallest_effect", raw.smallest_effect)?,
+        budget: budget.map(|seconds| Nanos::from_millis(u64::from(seconds) * 1000)),
+    })
+}
+
+fn count(name: &str, value: &Spanned<i64>, range: RangeInclusive<u32>) -> Result<u32, Misfit> {
+    let found = *value.get_ref();
+    match u32::try_from(found) {
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(out_of_range(name, value, range.start(), range.end())),
+    }
+}
+
+fn share(name: &str, value: Option<Spanned<f64>>) -> Result<Option<Ratio>, Misfit> {
+    let Some(value) = value else { return Ok(None) };
+    if (0.001..=0.5).contains(value.get_ref()) {
+        return Ok(Some(Ratio(*value.get_ref())));
+    }
+    Err(out_of_range(name, &value, 0.001, 0.5))
+}
+
+fn out_of_range<T: Display>(
+    name: &str,
+    value: &Spanned<T>,
+    least: impl Display,
+    most: impl Display,
+) -> Misfit {
+    let problem = format!("{name} must be {least} to {most} (found {})", value.get_ref());
+    Misfit::at(value.span(), problem)
+}

@@ -1,0 +1,152 @@
+//! `sqlite-oltp`: the bundled SQLite as the system under test, in a child process of its own.
+//!
+//! The child is Kneepoint's own executable, so nothing has to be installed. It loads sysbench's
+//! table and runs sysbench's read-only transaction, one connection a client. In the baseline all
+//! connections share one page cache, whose mutex they contend for.
+
+mod clients;
+#[allow(unsafe_code, reason = "calls into SQLite that rusqlite has no safe form for")]
+mod ffi;
+mod files;
+mod proofs;
+mod protocol;
+mod server;
+mod settings;
+mod table;
+mod tally;
+mod transaction;
+
+use super::peer::Peer;
+use super::{Description, SettingError, Setup, SliceOutput, System, Workload};
+use crate::recipe::level::MOST_CLIENTS;
+use anyhow::{Context as _, bail, ensure};
+use files::DatabaseFile;
+use protocol::{Blueprint, Reply, Request};
+use settings::Settings;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+/// The workload's name.
+pub(super) const NAME: &str = "sqlite-oltp";
+
+/// The workload `sqlite-oltp`.
+#[derive(Clone, Debug)]
+pub struct SqliteOltp {
+    /// How long the child may take for one answer before it counts as hung.
+    pub patience: Duration,
+}
+
+impl SqliteOltp {
+    /// With the patience that suits any machine.
+    pub const STANDARD: Self = Self { patience: Duration::from_secs(20) };
+}
+
+impl Workload for SqliteOltp {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "sysbench's read-only transactions on the bundled SQLite, one connection a client"
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
+        Settings::parse(settings).map(|_| ())
+    }
+
+    fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
+        let clients = setup.max_clients;
+        ensure!(
+            (1..=MOST_CLIENTS).contains(&clients),
+            "{NAME}: clients must be 1 to {MOST_CLIENTS} (found {clients})"
+        );
+        let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
+        let name = format!("{}-{}.db", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let file = DatabaseFile::new(&setup.scratch.join(name));
+        let mut command = Command::new(&setup.server);
+        command.args(["serve-workload", NAME]);
+        let blueprint = Blueprint {
+            settings,
+            file: file.path().to_owned(),
+            scratch: setup.scratch.clone(),
+            clients,
+            start: setup.start,
+            seed: setup.seed,
+        };
+        let mut sqlite = Sqlite { peer: Peer::spawn(NAME, command, self.patience)?, _file: file };
+        match sqlite.ask(&Request::Start(blueprint))? {
+            Reply::Ready => Ok(Box::new(sqlite)),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+}
+
+/// A child that serves. Fields are dropped in order: the child is killed, then its files go.
+struct Sqlite {
+    peer: Peer,
+    _file: DatabaseFile,
+}
+
+impl Sqlite {
+    fn ask(&mut self, request: &Request) -> anyhow::Result<Reply> {
+        match self.peer.ask(request)? {
+            Reply::Failed { reason } => bail!("{NAME}: {reason}"),
+            reply => Ok(reply),
+        }
+    }
+}
+
+fn out_of_turn(reply: &Reply) -> anyhow::Error {
+    anyhow::anyhow!("{NAME}: the child answered out of turn: {reply:?}")
+}
+
+impl System for Sqlite {
+    fn pids(&self) -> Vec<u32> {
+        vec![self.peer.pid()]
+    }
+
+    fn describe(&mut self) -> anyhow::Result<Description> {
+        match self.ask(&Request::Describe)? {
+            Reply::Described { proofs, settings } => Ok((proofs, settings)),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    fn begin(&mut self, clients: u32) -> anyhow::Result<Vec<u32>> {
+        match self.ask(&Request::Begin { clients })? {
+            Reply::Begun { threads } => Ok(threads),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    fn mark(&mut self) -> anyhow::Result<()> {
+        match self.ask(&Request::Mark)? {
+            Reply::Marked => Ok(()),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    fn finish(&mut self) -> anyhow::Result<SliceOutput> {
+        match self.ask(&Request::Finish)? {
+            Reply::Finished(output) => Ok(output),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    fn stop(mut self: Box<Self>) -> anyhow::Result<()> {
+        match self.ask(&Request::Stop)? {
+            Reply::Stopped => self.peer.await_end(),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+}
+
+/// The child's side of it.
+pub(super) fn serve() -> anyhow::Result<()> {
+    server::serve()
+}

@@ -1,0 +1,272 @@
+//! The SQLite workload as it really runs: a child process, its threads, its files and its end.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use kneepoint_rig::scratch::Scratch;
+use kneepoint_rig::workload::sqlite::SqliteOltp;
+use kneepoint_rig::{Recipe, Setup, System, Workload as _};
+use kneepoint_vocab::ArmId;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const SERVER: &str = env!("CARGO_BIN_EXE_rig-test-server");
+
+fn setup(scratch: &Path, arm: &str, settings: &BTreeMap<String, String>) -> Setup {
+    let mut settings = settings.clone();
+    settings.insert("rows".to_owned(), "5000".to_owned());
+    Setup {
+        server: SERVER.into(),
+        scratch: scratch.to_owned(),
+        arm: ArmId::new(arm),
+        settings,
+        start: 0,
+        max_clients: 4,
+        seed: 11,
+    }
+}
+
+/// The settings of an arm whose database is a file.
+fn file_settings() -> BTreeMap<String, String> {
+    let settings = [("database", "file"), ("cache", "private")];
+    settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
+
+fn threads_of(process: u32) -> BTreeSet<u32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect()
+}
+
+fn thread_name(process: u32, thread: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{process}/task/{thread}/comm")).unwrap();
+    name.trim().to_owned()
+}
+
+fn signal(process: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(process).unwrap()).unwrap(), signal).unwrap();
+}
+
+/// Waits until something holds; fails after a time that no working system takes.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "not so after 30 s: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// The kernel's letter for what a process does; `None` once it is gone.
+fn state(process: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+fn exists(process: u32) -> bool {
+    // A zombie that nobody reaps (an orphan where process 1 does not) has ended as well.
+    state(process).is_some_and(|state| state != 'Z')
+}
+
+fn files_in(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// One slice with so many clients: threads, names, counts and response times.
+fn check_slice(system: &mut dyn System, clients: u32) {
+    let process = system.pids()[0];
+    let threads = system.begin(clients).unwrap();
+    assert_eq!(threads.len(), clients as usize);
+    let all = threads_of(process);
+    assert_eq!(all.len(), threads.len() + 1, "clients and control, no more: {all:?}");
+    assert!(all.contains(&process), "{all:?}");
+    for (index, thread) in threads.iter().enumerate() {
+        assert!(all.contains(thread), "{thread} is no thread of {process}: {all:?}");
+        assert_eq!(thread_name(process, *thread), format!("client-{index}"));
+    }
+    sleep(Duration::from_millis(20));
+    system.mark().unwrap();
+    sleep(Duration::from_millis(250));
+    let slice = system.finish().unwrap();
+    assert_eq!(slice.per_client.len(), clients as usize);
+    assert!(slice.per_client.iter().all(|&operations| operations > 0), "{slice:?}");
+    assert_eq!(slice.operations, slice.per_client.iter().sum::<u64>());
+    assert!(slice.counted_over.0 >= 250_000_000, "{slice:?}");
+    let latency = slice.latency.unwrap();
+    assert!(latency.mean.0 > 0 && latency.mean <= latency.longest, "{latency:?}");
+    assert!(latency.p50 <= latency.p95 && latency.p95 <= latency.p99, "{latency:?}");
+    assert!(latency.p99 <= latency.longest, "{latency:?}");
+    // A thread that was joined may stay visible until the kernel has released it.
+    eventually("only control stays", || threads_of(process) == BTreeSet::from([process]));
+}
+
+#[test]
+fn every_arm_runs_and_proves_all_its_factors() {
+    let scratch = Scratch::create().unwrap();
+    let recipe = Recipe::named("sqlite-shared-cache").unwrap();
+    let mut systems: Vec<_> = Vec::new();
+    for arm in recipe.arms() {
+        let setup = setup(scratch.path(), &arm.plan.id.0, &arm.settings);
+        systems.push((arm.plan.id.clone(), recipe.workload.start(&setup).unwrap()));
+    }
+    for (arm, system) in &mut systems {
+        let process = system.pids()[0];
+        assert_eq!(thread_name(process, process), "control", "{arm}");
+        for clients in [1, 2, 4] {
+            check_slice(system.as_mut(), clients);
+        }
+        let (proofs, settings) = system.describe().unwrap();
+        assert_eq!(proofs.len(), 7, "{arm}: {proofs:#?}");
+        for proof in &proofs {
+            assert!(proof.active, "{arm}: {proof:#?}");
+        }
+        let names: Vec<_> = settings.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.contains(&"SQLite") && names.contains(&"scheduling group"), "{names:?}");
+    }
+    assert_eq!(files_in(scratch.path()).len(), 2, "two arms have their database in a file");
+    for (arm, system) in systems {
+        let process = system.pids()[0];
+        system.stop().unwrap();
+        assert!(!exists(process), "{arm}");
+    }
+    assert_eq!(files_in(scratch.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn one_client_is_enough_for_the_proofs() {
+    let scratch = Scratch::create().unwrap();
+    for settings in [BTreeMap::new(), file_settings()] {
+        let setup = Setup { max_clients: 1, ..setup(scratch.path(), "one", &settings) };
+        let mut system = SqliteOltp::STANDARD.start(&setup).unwrap();
+        let (proofs, _) = system.describe().unwrap();
+        assert!(proofs.iter().all(|proof| proof.active), "{proofs:#?}");
+        system.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_request_out_of_turn_is_refused_and_harms_nothing() {
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(scratch.path(), "turns", &BTreeMap::new());
+    let mut system = SqliteOltp::STANDARD.start(&setup).unwrap();
+    let message = |outcome: anyhow::Result<()>| format!("{:#}", outcome.unwrap_err());
+    let none = message(system.begin(0).map(drop));
+    assert_eq!(none, "sqlite-oltp: clients must be 1 to 4 (found 0)");
+    let many = message(system.begin(5).map(drop));
+    assert_eq!(many, "sqlite-oltp: clients must be 1 to 4 (found 5)");
+    assert!(message(system.mark()).contains("mark before begin"));
+    assert!(message(system.finish().map(drop)).contains("finish before begin"));
+    system.begin(1).unwrap();
+    assert!(message(system.begin(1).map(drop)).contains("begin before finish"));
+    assert!(message(system.describe().map(drop)).contains("describe before finish"));
+    assert!(message(system.finish().map(drop)).contains("finish before mark"));
+    check_slice(system.as_mut(), 2);
+    system.begin(2).unwrap();
+    system.stop().unwrap();
+}
+
+#[test]
+fn a_setup_that_cannot_be_leaves_nothing() {
+    let scratch = Scratch::create().unwrap();
+    let good = setup(scratch.path(), "bad", &file_settings());
+    let refused = |setup: &Setup| match SqliteOltp::STANDARD.start(setup) {
+        Ok(_) => panic!("it started"),
+        Err(error) => format!("{error:#}"),
+    };
+    let message = refused(&Setup { max_clients: 0, ..good.clone() });
+    assert_eq!(message, "sqlite-oltp: clients must be 1 to 4096 (found 0)");
+    let message = refused(&Setup { server: "/nonexistent/kneepoint".into(), ..good.clone() });
+    assert!(
+        message.starts_with("/nonexistent/kneepoint: sqlite-oltp cannot be started"),
+        "{message}"
+    );
+    let message = refused(&Setup { server: "/bin/false".into(), ..good.clone() });
+    assert!(message.contains("sqlite-oltp (process "), "{message}");
+    let message = refused(&Setup { scratch: "/nonexistent".into(), ..good.clone() });
+    assert!(message.contains("SQLite does not open the database"), "{message}");
+    let settings = BTreeMap::from([("cache".to_owned(), "private".to_owned())]);
+    let message = refused(&Setup { settings, ..good });
+    assert!(message.contains("cache = private needs database = file"), "{message}");
+    assert_eq!(files_in(scratch.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn dropping_a_busy_system_kills_it_and_removes_its_files() {
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(scratch.path(), "dropped", &file_settings());
+    let mut system = SqliteOltp::STANDARD.start(&setup).unwrap();
+    let process = system.pids()[0];
+    system.begin(4).unwrap();
+    assert_eq!(files_in(scratch.path()).len(), 1);
+    drop(system);
+    assert!(!exists(process));
+    assert_eq!(files_in(scratch.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_child_that_is_killed_is_reported() {
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(scratch.path(), "killed", &file_settings());
+    let mut system = SqliteOltp::STANDARD.start(&setup).unwrap();
+    system.begin(1).unwrap();
+    signal(system.pids()[0], Signal::KILL);
+    let message = system.finish().unwrap_err().to_string();
+    assert!(message.contains("died") || message.contains("takes no more requests"), "{message}");
+    drop(system);
+    assert_eq!(files_in(scratch.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_child_that_hangs_is_given_up() {
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(scratch.path(), "hung", &file_settings());
+    let hasty = SqliteOltp { patience: Duration::from_secs(5) };
+    let mut system = hasty.start(&setup).unwrap();
+    let process = system.pids()[0];
+    system.begin(2).unwrap();
+    signal(process, Signal::STOP);
+    eventually("the child has stopped", || state(process) == Some('T'));
+    let message = system.mark().unwrap_err().to_string();
+    assert!(message.contains("gave no answer within 5s"), "{message}");
+    drop(system);
+    assert!(!exists(process));
+    assert_eq!(files_in(scratch.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_orphan_cleans_up_and_ends() {
+    // A directory that only the orphan can remove: its guard is told to keep it.
+    let directory = tempfile::tempdir().unwrap().keep();
+    let mut holder =
+        Command::new(SERVER).arg("hold").arg(&directory).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let orphan: u32 = line.trim().parse().unwrap();
+    assert!(exists(orphan));
+    assert_eq!(files_in(&directory).len(), 1);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    eventually("the orphan has ended", || !exists(orphan));
+    eventually("the orphan has removed the directory", || !directory.exists());
+}
+
+#[test]
+fn the_child_has_a_session_of_its_own() {
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(scratch.path(), "session", &BTreeMap::new());
+    let mut system = SqliteOltp::STANDARD.start(&setup).unwrap();
+    let process = Pid::from_raw(i32::try_from(system.pids()[0]).unwrap());
+    assert_eq!(rustix::process::getsid(process).ok(), process);
+    let (_, settings) = system.describe().unwrap();
+    let (_, group) = settings.iter().find(|(name, _)| name == "scheduling group").unwrap();
+    if group.starts_with("not raised") {
+        println!("SKIP the_child_has_a_session_of_its_own: {group}");
+        return;
+    }
+    let file = format!("/proc/{}/autogroup", system.pids()[0]);
+    assert_eq!(fs::read_to_string(file).unwrap().trim(), format!("/{group}"));
+    assert_ne!(fs::read_to_string("/proc/self/autogroup").unwrap().trim(), format!("/{group}"));
+}

@@ -1,0 +1,213 @@
+//! Recipes: the built-in ones are whole, and what is wrong with one is told with its place.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use kneepoint_rig::recipe::level::resolve_all;
+use kneepoint_rig::{Recipe, recipe};
+use kneepoint_vocab::{ArmId, ArmRole, Nanos, Ratio};
+use proptest::prelude::*;
+use std::path::Path;
+
+const WHOLE: &str = r#"name = "mine"
+summary = "one line"
+operation = "transactions"
+treatments = ["sqlite-private-cache", "sqlite-mmap"]
+
+[workload]
+kind = "sqlite-oltp"
+
+[workload.settings]
+cache = "shared"
+rows = 5000
+
+[sweep]
+clients = [1, "2", "2C"]
+focus = "2"
+
+[protocol]
+slice_ms = 500
+ramp_ms = 100
+sweep_blocks = 4
+effect_blocks = [6, 24]
+blocks_per_start = 3
+precision = 0.05
+smallest_effect = 0.07
+budget_s = 90
+"#;
+
+/// The message for [`WHOLE`] with one passage replaced by another.
+fn refusal(passage: &str, replacement: &str) -> String {
+    assert_eq!(WHOLE.matches(passage).count(), 1, "{passage:?} must occur once");
+    let text = WHOLE.replace(passage, replacement);
+    Recipe::parse("recipes/x.toml", &text).unwrap_err().to_string()
+}
+
+#[test]
+fn each_built_in_recipe_is_whole() {
+    let listed = recipe::all().unwrap();
+    assert!(!listed.is_empty());
+    for listing in listed {
+        let recipe = Recipe::named(&listing.name).unwrap();
+        assert_eq!(recipe.name, listing.name);
+        let file = format!("{}/../../recipes/{}.toml", env!("CARGO_MANIFEST_DIR"), listing.name);
+        let loaded = Recipe::load(Path::new(&file)).unwrap();
+        assert_eq!(format!("{loaded:?}"), format!("{recipe:?}"));
+        for cores in [1, 2, 3, 64, 4096] {
+            let levels = resolve_all(&recipe.clients, cores);
+            assert!(levels.contains(&recipe.focus.resolve(cores)), "{levels:?}");
+        }
+        for arm in recipe.arms() {
+            recipe.workload.check(&arm.settings).unwrap();
+        }
+    }
+}
+
+#[test]
+fn everything_that_is_written_is_read() {
+    let recipe = Recipe::parse("x.toml", WHOLE).unwrap();
+    assert_eq!((recipe.name.as_str(), recipe.summary.as_str()), ("mine", "one line"));
+    assert_eq!(
+        (recipe.operation.as_str(), recipe.workload.name()),
+        ("transactions", "sqlite-oltp")
+    );
+    assert_eq!(recipe.settings["rows"], "5000");
+    assert_eq!(resolve_all(&recipe.clients, 8), [1, 2, 16]);
+    let expected = recipe::Protocol {
+        slice: Some(Nanos::from_millis(500)),
+        ramp: Some(Nanos::from_millis(100)),
+        sweep_blocks: Some(4),
+        effect_blocks: Some((6, 24)),
+        blocks_per_start: Some(3),
+        precision: Some(Ratio(0.05)),
+        smallest_effect: Some(Ratio(0.07)),
+        budget: Some(Nanos::from_millis(90_000)),
+    };
+    assert_eq!(recipe.protocol, expected);
+}
+
+#[test]
+fn arms_are_the_baseline_its_controls_and_the_treatments() {
+    let arms = Recipe::parse("x.toml", WHOLE).unwrap().arms();
+    let names: Vec<_> = arms.iter().map(|arm| arm.plan.id.0.as_str()).collect();
+    let expected = ["baseline", "control", "unprobed", "sqlite-private-cache", "sqlite-mmap"];
+    assert_eq!(names, expected);
+    assert!(arms[..3].iter().all(|arm| arm.plan.changes.is_empty()));
+    assert!(arms[..3].iter().all(|arm| arm.settings == arms[0].settings));
+    let [private, mmap] = &arms[3..] else { panic!("two treatments") };
+    assert_eq!(private.plan.role, ArmRole::Treatment);
+    assert_eq!(private.plan.over, ArmId::new(ArmId::BASELINE));
+    assert_eq!(private.plan.changes, ["cache = private", "database = file"]);
+    assert_eq!(mmap.plan.over, private.plan.id);
+    assert_eq!(mmap.plan.changes, ["mmap = 256MiB"]);
+    assert_eq!(mmap.settings["database"], "file");
+    assert_eq!(mmap.settings["rows"], "5000");
+}
+
+#[test]
+fn a_wrong_value_is_told_with_its_place_and_what_is_possible() {
+    let cases = [
+        ("[1,", "[0,", "14:12: levels must be 1 to 4096 (found 0)"),
+        ("[1,", "[-7,", "14:12: levels must be 1 to 4096 (found -7)"),
+        ("\"2C\"]", "\"9999999999C\"]", "14:20: levels must be 1 to 4096 (found 9999999999C)"),
+        (
+            "[1,",
+            "[\"many\",",
+            "14:12: a level is a number such as 4, or a multiple of the cores such as 2C \
+             (found \"many\")",
+        ),
+        (
+            "[1,",
+            "[1.5,",
+            "14:12: a level is a number such as 4, or a multiple of the cores such as 2C \
+             (found \"1.5\")",
+        ),
+        ("[1, \"2\", \"2C\"]", "[]", "14:11: clients must hold at least one level"),
+        (
+            "focus = \"2\"",
+            "focus = 3",
+            "15:9: focus must be one of the levels in clients (found 3)",
+        ),
+        (
+            "\"sqlite-mmap\"",
+            "\"sqlite-nmap\"",
+            "4:39: no treatment is named \"sqlite-nmap\"; there are: sqlite-private-cache, \
+             sqlite-mmap, sqlite-memstatus-off, sqlite-serialized",
+        ),
+        (
+            "\"sqlite-private-cache\", ",
+            "",
+            "4:15: treatment sqlite-mmap adds to sqlite-private-cache: list sqlite-private-cache \
+             before it",
+        ),
+        (
+            "\"sqlite-mmap\"",
+            "\"sqlite-private-cache\"",
+            "4:39: treatment sqlite-private-cache is listed twice",
+        ),
+        (
+            "\"sqlite-oltp\"",
+            "\"postgres\"",
+            "7:8: no workload is named \"postgres\"; there are: sqlite-oltp",
+        ),
+        ("\"shared\"", "\"warm\"", "10:9: cache must be shared or private (found \"warm\")"),
+        ("5000", "-1", "11:8: rows must be 1000 to 100000000 (found -1)"),
+        ("\"mine\"", "\"a b\"", "1:8: names have 1 to 64 of a-z, 0-9 and '-' (found \"a b\")"),
+        ("\"one line\"", "\"\"", "2:11: must be one line, and not an empty one"),
+        ("[6, 24]", "[24, 6]", "21:17: effect_blocks are [least, most] (found [24, 6])"),
+        ("0.05", "0.9", "23:13: precision must be 0.001 to 0.5 (found 0.9)"),
+        ("0.05", "nan", "23:13: precision must be 0.001 to 0.5 (found NaN)"),
+        ("budget_s = 90", "budget_s = 0", "25:12: budget_s must be 1 to 604800 (found 0)"),
+        ("ramp_ms = 100", "ramp_ms = -1", "19:11: ramp_ms must be 0 to 3600000 (found -1)"),
+    ];
+    for (passage, replacement, message) in cases {
+        assert_eq!(refusal(passage, replacement), format!("recipes/x.toml:{message}"));
+    }
+}
+
+#[test]
+fn what_is_no_recipe_is_told_with_its_place() {
+    let unknown = refusal("budget_s", "budgets");
+    assert!(unknown.starts_with("recipes/x.toml:25:1: unknown field `budgets`"), "{unknown}");
+    let unknown = refusal("focus", "fokus");
+    assert!(unknown.starts_with("recipes/x.toml:15:1: unknown field `fokus`"), "{unknown}");
+    let absent = refusal("focus = \"2\"\n", "");
+    assert_eq!(absent, "recipes/x.toml:13:1: missing field `focus`");
+    let kind = refusal("slice_ms = 500", "slice_ms = \"long\"");
+    assert!(kind.starts_with("recipes/x.toml:18:12: invalid type: string"), "{kind}");
+    let torn = refusal("\"one line\"", "\"one line");
+    assert!(torn.starts_with("recipes/x.toml:2:20: "), "{torn}");
+    assert_eq!(torn.lines().count(), 1);
+    let empty = Recipe::parse("x.toml", "").unwrap_err().to_string();
+    assert_eq!(empty, "x.toml:1:1: missing field `name`");
+}
+
+#[test]
+fn columns_count_characters() {
+    let shifted = refusal("[1,", "[ \"é\" , 1,");
+    assert!(shifted.starts_with("recipes/x.toml:14:13: a level is"), "{shifted}");
+    let after = refusal("[\"sqlite-private-cache\", ", "[ #éé\n \"é\", ");
+    assert!(after.starts_with("recipes/x.toml:5:2: no treatment"), "{after}");
+}
+
+#[test]
+fn a_recipe_that_is_not_there_is_named() {
+    let message = Recipe::named("sqlight").unwrap_err().to_string();
+    assert!(
+        message.starts_with("no recipe is named \"sqlight\"; choose one of: sqlite-shared-cache")
+    );
+    let message = Recipe::load(Path::new("/nonexistent/r.toml")).unwrap_err().to_string();
+    assert!(message.starts_with("/nonexistent/r.toml: cannot be read: "), "{message}");
+}
+
+proptest! {
+    #[test]
+    fn no_damage_makes_it_panic(at in 0..WHOLE.len(), length in 0_usize..30, inserted in ".{0,6}") {
+        let end = (at + length).min(WHOLE.len());
+        let text = format!("{}{inserted}{}", &WHOLE[..at], &WHOLE[end..]);
+        if let Err(error) = Recipe::parse("x.toml", &text) {
+            let message = error.to_string();
+            prop_assert!(message.starts_with("x.toml:"), "{}", message);
+            prop_assert_eq!(message.lines().count(), 1, "{}", message);
+        }
+    }
+}
