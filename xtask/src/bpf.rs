@@ -38,7 +38,7 @@ fn folder() -> PathBuf {
 ///
 /// # Errors
 /// The compiler is missing or refuses, or the check fails.
-pub fn run(check: bool) -> Result<()> {
+pub(crate) fn run(check: bool) -> Result<()> {
     let folder = folder();
     if check {
         recorded(&folder)?;
@@ -73,7 +73,7 @@ pub fn run(check: bool) -> Result<()> {
 ///
 /// # Errors
 /// One of them differs.
-pub fn recorded(folder: &Path) -> Result<()> {
+pub(crate) fn recorded(folder: &Path) -> Result<()> {
     let path = folder.join(RECORD);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let mut words = text.lines().filter_map(|line| line.split(' ').next());

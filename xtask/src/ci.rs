@@ -1,5 +1,6 @@
 //! Every check in one command; ends with what passed, what failed and what was skipped.
 
+use crate::bpf;
 use crate::require;
 use crate::setup;
 use crate::tally::Tally;
@@ -48,6 +49,7 @@ pub(crate) fn run(with_setup: bool) -> Result<()> {
         timed(step.name, &mut failed, || cargo(step));
     }
     timed("tidy", &mut failed, crate::tidy);
+    timed("bpf", &mut failed, || object(&mut tally));
     timed("skips", &mut failed, || skips(&tally));
     if !failed.is_empty() {
         println!("failed: {}", failed.join(", "));
@@ -101,6 +103,15 @@ fn tests(tally: &mut Tally) -> Result<()> {
     }
     tally.died();
     bail!("cargo test: {status}")
+}
+
+/// The committed eBPF object against its source: the hash always, the bytes where clang is.
+fn object(tally: &mut Tally) -> Result<()> {
+    if setup::has_bpf_compiler() {
+        return bpf::run(true);
+    }
+    tally.skip_outside("bpf object rebuild", "clang-19, llvm-19 or libbpf-dev is missing");
+    bpf::recorded(&crate::root().join("crates/probe/bpf"))
 }
 
 /// Lists what was not checked, and objects where the machine could have checked it.

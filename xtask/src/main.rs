@@ -5,6 +5,7 @@
     reason = "a command for developers speaks through the terminal"
 )]
 
+mod bpf;
 mod ci;
 mod require;
 mod setup;
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["tidy"] => tidy(),
+        ["bpf"] => bpf::run(false),
+        ["bpf", "--check"] => bpf::run(true),
         ["ten", flags @ ..] => ten::run(flags),
         _ => {
             eprintln!("{USAGE}");

@@ -1,6 +1,6 @@
 //! Turns a skipped check into a failure where the machine has what the check lacks.
 
-use crate::setup::{chromium, find_program};
+use crate::setup::{chromium, has_bpf_compiler};
 use crate::tally::Skip;
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn present() -> Vec<String> {
         "bpf" => holds(CAP_BPF) && Path::new("/sys/kernel/btf/vmlinux").exists(),
         "perf" => holds(CAP_PERFMON) && Path::new("/proc/sys/kernel/perf_event_paranoid").exists(),
         "chromium" => chromium().is_some(),
-        _ => find_program("clang-19").is_some() && find_program("llvm-strip-19").is_some(),
+        _ => has_bpf_compiler(),
     };
     CAPABILITIES.iter().map(|(name, _)| *name).filter(|name| has(name)).map(Into::into).collect()
 }

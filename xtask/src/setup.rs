@@ -22,11 +22,7 @@ const NEEDS: &[Need] = &[
     Need {
         packages: &["clang-19", "llvm-19", "libbpf-dev"],
         purpose: "that the committed eBPF object comes from its source",
-        present: || {
-            find_program("clang-19").is_some()
-                && find_program("llvm-strip-19").is_some()
-                && Path::new("/usr/include/bpf/bpf_helpers.h").exists()
-        },
+        present: has_bpf_compiler,
     },
     Need {
         packages: &["gdb"],
@@ -100,6 +96,12 @@ fn last_line(output: &Output) -> String {
 /// A Chromium to look at reports with.
 pub(crate) fn chromium() -> Option<PathBuf> {
     ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(find_program)
+}
+
+/// Whether the eBPF object can be compiled as it was: the pinned compiler and its headers.
+pub(crate) fn has_bpf_compiler() -> bool {
+    ["clang-19", "llvm-strip-19"].into_iter().all(|name| find_program(name).is_some())
+        && Path::new("/usr/include/bpf/bpf_helpers.h").exists()
 }
 
 /// The program of that name in `PATH`.

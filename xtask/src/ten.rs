@@ -28,7 +28,8 @@ struct Options {
     program: PathBuf,
 }
 
-/// Runs `--program`, by default the release build, `--runs` times in `--out`; one line a run, then the verdict.
+/// Runs `--program`, by default the release build, `--runs` times in `--out`; prints one line a
+/// run, then how many agree.
 ///
 /// # Errors
 /// Where the release build is missing, or any run departs from the known answer.

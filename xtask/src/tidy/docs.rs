@@ -59,6 +59,26 @@ pub(super) fn named_files_exist(tree: &Tree) -> Vec<Complaint> {
     complaints
 }
 
+/// A guard named as `path/file.rs::function` is a function of that file.
+pub(super) fn named_functions_exist(tree: &Tree) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for file in tree.with_extension("md") {
+        for (number, line) in prose(file) {
+            for name in in_backticks(line) {
+                let Some((path, function)) = name.split_once(".rs::") else { continue };
+                let places = [format!("{path}.rs"), format!("crates/{path}.rs")];
+                let head = format!("fn {function}(");
+                let mut sources = places.iter().filter_map(|place| tree.file(place));
+                if !sources.any(|source| source.code.contains(&head)) {
+                    let what = format!("no function `{name}`: mend the name or drop the claim");
+                    complaints.push(Complaint::new(&file.path, number, what));
+                }
+            }
+        }
+    }
+    complaints
+}
+
 /// Lines outside fenced code.
 fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
@@ -115,7 +135,8 @@ mod tests {
     use super::*;
 
     fn lines(rule: fn(&Tree) -> Vec<Complaint>, text: &str) -> Vec<usize> {
-        let tree = Tree::of(&[("docs/a.md", text), ("crates/vocab/src/record.rs", "//! x")]);
+        let record = "//! x\nfn it_holds() {}\n";
+        let tree = Tree::of(&[("docs/a.md", text), ("crates/vocab/src/record.rs", record)]);
         rule(&tree).into_iter().map(|it| it.line).collect()
     }
 
@@ -139,5 +160,12 @@ mod tests {
                     `/proc/stat` `and/or` `kneepoint-runs/x/report.html` `crates/vocab/`\n\
                     `crates/vocab/src/gone.rs`\n";
         assert_eq!(lines(named_files_exist, text), [3]);
+    }
+
+    #[test]
+    fn a_guard_that_is_not_there_is_named() {
+        let text = "`crates/vocab/src/record.rs::it_holds` `vocab/src/record.rs::it_holds`\n\
+                    `crates/vocab/src/record.rs::it_would_hold`\n`gone.rs::x`\n";
+        assert_eq!(lines(named_functions_exist, text), [2, 3]);
     }
 }

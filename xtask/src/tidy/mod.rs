@@ -52,6 +52,7 @@ const RULES: &[Rule] = &[
     docs::every_page_has_one_title,
     docs::links_lead_somewhere,
     docs::named_files_exist,
+    docs::named_functions_exist,
     parts::every_recipe_is_described,
     parts::every_decision_is_listed,
 ];
@@ -63,6 +64,7 @@ const RULES: &[Rule] = &[
 pub(crate) fn check(root: &Path) -> Result<Vec<Complaint>> {
     let tree = Tree::read(root)?;
     let mut complaints: Vec<Complaint> = RULES.iter().flat_map(|rule| rule(&tree)).collect();
+    complaints.extend(parts::the_object_is_of_its_source(root));
     complaints.extend(licences::only_permissive_licences(root)?);
     complaints.sort();
     Ok(complaints)

@@ -1,7 +1,16 @@
-//! Rules on lists that people keep by hand: recipes and decision records.
+//! Rules on things kept in step by hand: lists of recipes and decisions, the eBPF object.
 
 use super::Complaint;
 use super::tree::Tree;
+use std::path::Path;
+
+/// The committed eBPF object and its record come from the sources beside them.
+pub(super) fn the_object_is_of_its_source(root: &Path) -> Vec<Complaint> {
+    let folder = "crates/probe/bpf";
+    let outcome = crate::bpf::recorded(&root.join(folder));
+    let complaint = |error| Complaint::new(folder, 1, format!("{error:#}"));
+    outcome.err().map(complaint).into_iter().collect()
+}
 
 /// `recipes/README.md` names every recipe.
 pub(super) fn every_recipe_is_described(tree: &Tree) -> Vec<Complaint> {
@@ -39,6 +48,12 @@ mod tests {
         let found = every_recipe_is_described(&tree);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].path, "recipes/stray.toml");
+    }
+
+    #[test]
+    fn an_object_without_its_record_is_named() {
+        let elsewhere = std::env::temp_dir().join("kneepoint-no-such-tree");
+        assert_eq!(the_object_is_of_its_source(&elsewhere).len(), 1);
     }
 
     #[test]
