@@ -3,14 +3,14 @@
 use crate::accounts::{Account, Accounts, per_operation};
 use crate::collector::completeness;
 use crate::core_ledger::Slot;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, NOT_KNOWN};
 use crate::groups::{Group, Groups};
 use crate::losses::Loss;
 use crate::number::quotient;
 use crate::slices::{Functions, Slice};
 use crate::stacks::{Stacks, function_of};
 use crate::words;
-use kneepoint_vocab::findings::{Cause, CauseKind, FlameNode, LineKind};
+use kneepoint_vocab::findings::{Cause, CauseKind, LineKind};
 use kneepoint_vocab::units::{PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{Estimate, StackKind};
 use std::collections::BTreeMap;
@@ -152,22 +152,30 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
     let each: Estimate<Seconds> =
         context.accounts.estimate(context.account, |r, _| per_operation(r.blocked[group], r));
     let mean = quotient(waited, rate);
-    let stacks: Option<FlameNode> = evidence_of.flame(of_group(StackKind::OffCpu));
+    let holders = evidence_of.holders(context.groups, group);
+    let evidence = wait_evidence(context, loss, what, rate, mean, &holders);
     Cause {
         path: what.path.clone(),
         waits: (rate > 0.0).then_some(waits),
         wait_mean: (rate > 0.0).then_some(Seconds(mean)),
         wait_longest: evidence_of.longest(context.groups, group).map(Seconds),
         wait_per_operation: Some(each),
-        holders: evidence_of.holders(context.groups, group),
-        stacks,
+        holders,
+        stacks: evidence_of.flame(of_group(StackKind::OffCpu)),
         waker_stacks: evidence_of.flame(of_group(StackKind::Waker)),
         stacks_complete: completeness(evidence_of.weights(of_group(StackKind::OffCpu))),
-        ..plain(loss, what.kind, what.name.clone(), wait_evidence(context, loss, what, rate, mean))
+        ..plain(loss, what.kind, what.name.clone(), evidence)
     }
 }
 
-fn wait_evidence(context: &Context<'_>, loss: &Loss, what: &Group, rate: f64, mean: f64) -> String {
+fn wait_evidence(
+    context: &Context<'_>,
+    loss: &Loss,
+    what: &Group,
+    rate: f64,
+    mean: f64,
+    holders: &[(String, Ratio)],
+) -> String {
     let mut text = format!(
         "{} of {} cores idle for it",
         words::quantity(loss.lost.value.0),
@@ -179,6 +187,12 @@ fn wait_evidence(context: &Context<'_>, loss: &Loss, what: &Group, rate: f64, me
             words::quantity(rate),
             words::duration(mean)
         ));
+    }
+    let holder = holders.iter().filter(|(state, _)| state != NOT_KNOWN);
+    if let Some((state, share)) = holder.max_by(|a, b| a.1.0.total_cmp(&b.1.0))
+        && share.0 > 0.0
+    {
+        text.push_str(&format!("; holder {state} in {}", words::percent(share.0)));
     }
     if what.objects > 1 {
         text.push_str(&format!("; {} objects", what.objects));

@@ -134,6 +134,17 @@ fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
             ),
         );
     }
+    let smallest = drawn.record.plan.smallest_effect;
+    if treatments && noise.pairs >= 2 && noise.floor.0 > smallest.0 {
+        caveats.add(
+            Warning,
+            format!(
+                "The noise floor of {} lies above the smallest effect of interest, {}; more effect blocks lower it.",
+                words::percent(noise.floor.0),
+                words::percent(smallest.0)
+            ),
+        );
+    }
     if let (Some(starts), true) = (drawn.few_starts, drawn.protocol.effect_blocks > 0) {
         let starts = words::counted(crate::number::tally(starts), "start");
         caveats.add(
@@ -214,6 +225,9 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
             Warning,
             format!("Running time differs from the kernel's schedstat by {} at {}; CPU per operation uses schedstat.", words::percent(off.0), clients(level)),
         );
+    }
+    if collector.tier.is_some() && collector.stacks == 0 {
+        caveats.add(Note, "No stacks were taken: locks and functions have no names; see `doctor`.");
     }
     if let Some(complete) = collector.stacks_complete.filter(|complete| complete.0 < COMPLETE) {
         caveats.add(

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 /// Lines below this part of C are summed.
 const LEAST_LINE: f64 = 0.01;
+/// Lines below this part of C are rounding: they are left out.
+const ROUNDING: f64 = 1e-9;
 /// Functions with a line of their own, at most.
 const MOST_FUNCTIONS: usize = 6;
 
@@ -75,7 +77,7 @@ impl Lines<'_> {
         quantity: impl Fn(&Row, &Balance) -> f64,
     ) {
         let cores: Estimate<Cores> = self.accounts.estimate(self.account, quantity);
-        if cores.value.0.abs() > 0.0 {
+        if cores.value.0.abs() > ROUNDING * self.account.balance.total {
             let cause = slot.and_then(|slot| self.causes.get(&slot).cloned());
             self.lines.push(CoreLine { kind, label: label.into(), cores, cause });
         }

@@ -10,6 +10,9 @@ use kneepoint_vocab::findings::FlameNode;
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::{Fact, StackWeight, TrialRecord, Wait};
 
+/// State of a holder that is no live thread of the system.
+pub(crate) const NOT_KNOWN: &str = "not known";
+
 /// The slices of a level with the stack table.
 pub(crate) struct Evidence<'a> {
     slices: &'a [&'a Slice<'a>],
@@ -84,7 +87,7 @@ impl<'a> Evidence<'a> {
             ("running", sums[0]),
             ("waiting for a core", sums[1]),
             ("blocked", sums[2]),
-            ("not known", sums[3]),
+            (NOT_KNOWN, sums[3]),
         ])
     }
 }

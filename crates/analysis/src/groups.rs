@@ -253,7 +253,7 @@ fn unite(seen: BTreeMap<Node, Seen>) -> Groups {
 
 fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
     let reason = what.reason();
-    let path = heaviest(&what.chains).map(|(chain, _)| chain).unwrap_or_default();
+    let path = path_from(name, what);
     let (cause, line, name) = match kind {
         "named lock" => (CauseKind::Lock, LineKind::IdleLock, name.to_owned()),
         "named kernel lock" => (CauseKind::KernelLock, LineKind::IdleKernelLock, name.to_owned()),
@@ -265,6 +265,20 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
         _ => reason_words(reason, nodes),
     };
     Group { kind: cause, line, name, path, objects: objects(nodes) }
+}
+
+/// The heaviest chain that holds the name, from the name outward; else the heaviest chain.
+fn path_from(name: &str, what: &Seen) -> Vec<String> {
+    let holding: BTreeMap<Vec<String>, f64> = what
+        .chains
+        .iter()
+        .filter_map(|(chain, weight)| {
+            let at = chain.iter().position(|frame| frame == name)?;
+            Some((chain[at..].to_vec(), *weight))
+        })
+        .collect();
+    let chains = if holding.is_empty() { &what.chains } else { &holding };
+    heaviest(chains).map(|(chain, _)| chain).unwrap_or_default()
 }
 
 fn lock_name(word: &str, name: &str) -> String {

@@ -112,9 +112,30 @@ fn in_c_library(frame: &Frame) -> bool {
         .any(|prefix| module.starts_with(prefix))
 }
 
+/// The method of a lock object: what follows the last `::`, without arguments and types.
+fn is_lock_method(lower: &str) -> bool {
+    const METHODS: [&str; 12] = [
+        "lock",
+        "try_lock",
+        "lock_shared",
+        "rdlock",
+        "wrlock",
+        "rd_lock",
+        "wr_lock",
+        "rd_wait",
+        "wr_wait",
+        "u_lock",
+        "acquire",
+        "acquire_shared",
+    ];
+    let bare = lower.split('(').next().unwrap_or(lower);
+    bare.rsplit_once("::").is_some_and(|(_, method)| METHODS.contains(&method))
+}
+
 fn is_machinery(function: &str) -> bool {
     let lower = function.to_ascii_lowercase();
     SCAFFOLD.contains(&function)
+        || is_lock_method(&lower)
         || LOCK_WORDS.iter().any(|word| lower.contains(word))
         || (lower.contains("mutex")
             && ["lock", "enter", "acquire", "wait", "take"].iter().any(|verb| lower.contains(verb)))
@@ -267,6 +288,16 @@ mod tests {
         ]);
         assert_eq!(naming_frames(&frames), ["app::ledger::post"]);
         assert_eq!(machinery(&frames), Machinery::Mutex);
+    }
+
+    #[test]
+    fn methods_of_lock_objects_are_machinery() {
+        let frames = stack(&[
+            ("syscall", "libc.so.6"),
+            ("ssux_lock_impl<true>::wr_wait(unsigned int)", "mariadbd"),
+            ("buf_page_get_low(page_id_t, unsigned long)", "mariadbd"),
+        ]);
+        assert_eq!(naming_frames(&frames), ["buf_page_get_low(page_id_t, unsigned long)"]);
     }
 
     #[test]

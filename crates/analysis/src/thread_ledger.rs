@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 
 /// Lines below this part of an operation's life are summed.
 const LEAST_LINE: f64 = 0.01;
+/// Lines below this part of an operation's life are rounding: they are left out.
+const ROUNDING: f64 = 1e-9;
 /// Functions with a line of their own, at most.
 const MOST_FUNCTIONS: usize = 5;
 
@@ -36,7 +38,8 @@ impl Lines<'_> {
     ) {
         let value: Estimate<Seconds> =
             self.accounts.estimate(self.account, |row, _| per_operation(rate(row), row));
-        if value.value.0.abs() > 0.0 {
+        let life = per_operation(f64::from(self.account.level.clients), &self.account.row);
+        if value.value.0.abs() > ROUNDING * life {
             let cause = slot.and_then(|slot| self.causes.get(&slot).cloned());
             self.lines.push(ThreadLine { kind, label: label.into(), per_operation: value, cause });
         }

@@ -258,3 +258,137 @@ fn polluted_slices_are_counted_and_left_out() {
     assert_eq!(findings.protocol.repeated, 1);
     assert_eq!(findings.curve, clean.curve);
 }
+
+fn story(findings: &findings::Findings) -> String {
+    let mut lines = vec![findings.headline.clone()];
+    for ledger in &findings.ledgers {
+        lines.push(format!("{} clients, {} cores", ledger.level.clients, ledger.level.cores));
+        for line in &ledger.core.lines {
+            let cause = line.cause.as_deref().unwrap_or("-");
+            lines.push(format!("  {:.3} cores {} ({cause})", line.cores.value.0, line.label));
+        }
+        for line in &ledger.thread.lines {
+            let cause = line.cause.as_deref().unwrap_or("-");
+            let micros = line.per_operation.value.0 * 1e6;
+            lines.push(format!("  {micros:.1} µs {} ({cause})", line.label));
+        }
+    }
+    for cause in &findings.causes {
+        let follows = cause.follows_from.as_deref().unwrap_or("-");
+        let share = cause.share.value.0;
+        lines.push(format!("{} {:.2} {} ({follows})", cause.id, share, cause.name));
+        lines.push(format!("  {}", cause.evidence));
+        lines.push(format!("  {}", cause.path.join(" < ")));
+    }
+    lines.extend(findings.caveats.iter().map(|c| format!("{:?}: {}", c.severity, c.text)));
+    lines.join("\n")
+}
+
+#[test]
+fn the_whole_story_of_a_planted_lock() {
+    let mut record = empty(&[1, 2, 8], 2);
+    sweep(&mut record, 6, locked);
+    insta::assert_snapshot!(story(&analyse(&record)));
+}
+
+/// Makes every lock wait of `record` one for `reason`, with the stack `frames`.
+fn waiting_in(record: &mut RunRecord, reason: WaitReason, frames: &[(&str, &str)]) {
+    let frame = |(function, module): &(&str, &str)| Frame {
+        function: (*function).to_owned(),
+        module: (*module).to_owned(),
+    };
+    record.stacks[2].frames = frames.iter().map(frame).collect();
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        match fact {
+            Fact::Wait(wait) => wait.key.reason = reason,
+            Fact::Stack(StackWeight { wait: Some(key), .. }) => key.reason = reason,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_bitset_wait_inside_a_mutex_is_a_lock() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 4, locked);
+    let frames = [
+        ("syscall", "libc.so.6"),
+        ("std::sys::sync::mutex::futex::Mutex::lock_contended", "app"),
+        ("app::ledger::post", "app"),
+    ];
+    waiting_in(&mut record, WaitReason::Condition, &frames);
+    let findings = analyse(&record);
+    assert_eq!(findings.causes[0].kind, CauseKind::Lock);
+    assert_eq!(findings.causes[0].name, "mutex in app::ledger::post");
+}
+
+#[test]
+fn a_condition_variable_is_a_peer() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 4, locked);
+    let frames = [("pthread_cond_wait", "libc.so.6"), ("take_job", "app")];
+    waiting_in(&mut record, WaitReason::Condition, &frames);
+    let findings = analyse(&record);
+    assert_eq!(findings.causes[0].kind, CauseKind::Peer);
+    assert_eq!(findings.causes[0].name, "condition in take_job");
+}
+
+#[test]
+fn a_kernel_lock_is_named_by_its_taker() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 4, locked);
+    let frames = [
+        ("rwsem_down_write_slowpath", "[kernel]"),
+        ("down_write", "[kernel]"),
+        ("shmem_file_write_iter", "[kernel]"),
+        ("pwrite64", "libc.so.6"),
+    ];
+    waiting_in(&mut record, WaitReason::KernelLock, &frames);
+    let findings = analyse(&record);
+    assert_eq!(findings.causes[0].kind, CauseKind::KernelLock);
+    assert_eq!(findings.causes[0].name, "kernel lock in shmem_file_write_iter");
+}
+
+#[test]
+fn idle_that_a_worker_ended_goes_to_what_the_clients_waited_for() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 4, locked);
+    for trial in &mut record.trials {
+        let mut stolen = None;
+        for fact in &mut trial.facts {
+            if let Fact::Wait(wait) = fact {
+                stolen = Some(std::mem::take(&mut wait.idle_charged));
+            }
+        }
+        let Some(idle_charged) = stolen else { continue };
+        let mut timer = key(0);
+        timer.reason = WaitReason::Timer;
+        trial.facts.push(Fact::Wait(Wait {
+            role: ThreadRole::Other,
+            name: "housekeeper".to_owned(),
+            key: timer,
+            blocked: Nanos(1_000_000_000),
+            count: 500,
+            longest: Nanos(2_000_000),
+            idle_charged,
+            holders: Holders::default(),
+        }));
+    }
+    let findings = analyse(&record);
+    assert_eq!(findings.causes[0].kind, CauseKind::Lock);
+    assert!(findings.causes[0].share.value.0 > 0.6, "{:?}", findings.causes[0].share);
+}
+
+#[test]
+fn a_control_that_differs_is_not_trusted() {
+    let mut record = with_effects(1.0, 8, true);
+    for trial in &mut record.trials {
+        if trial.id.arm.0 == ArmId::CONTROL {
+            trial.operations = trial.operations * 13 / 10;
+        }
+    }
+    let findings = analyse(&record);
+    assert!(!findings.trustworthy);
+    assert!(findings.noise.floor.0 > 0.25);
+    assert!(findings.caveats.iter().any(|caveat| caveat.text.contains("A/A control differs")));
+}
