@@ -82,12 +82,13 @@ fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
     let of = words::quantity(context.account.balance.total);
     match loss.slot {
         Slot::Function(function) => describe_function(context, loss, function),
-        Slot::OtherFunctions => plain(
-            loss,
-            CauseKind::Function,
-            "CPU for one operation, spread over functions",
-            format!("{cores} of {of} cores go to extra CPU that no single function stands for"),
-        ),
+        Slot::OtherFunctions => {
+            let named = context.account.balance.by_function.is_some();
+            let why = if named { "no single function stands for" } else { "no stack tells apart" };
+            let evidence = format!("{cores} of {of} cores go to extra CPU that {why}");
+            let name = "more CPU for one operation, in all functions together";
+            plain(loss, CauseKind::Function, name, evidence)
+        }
         Slot::Group(group) => describe_wait(context, loss, group),
         Slot::Scheduler => plain(
             loss,

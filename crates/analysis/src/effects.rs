@@ -234,3 +234,93 @@ fn on_off(arms: &[Comparison<'_>]) -> Option<Estimate<Ratio>> {
     let ratio = unprobed.effect?.ratio(CONFIDENCE);
     (ratio.low > 0.0).then(|| estimate(1.0 / ratio.value, 1.0 / ratio.high, 1.0 / ratio.low))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_vocab::units::Nanos;
+    use kneepoint_vocab::{Level, Plan};
+
+    fn plan() -> Plan {
+        let level = Level { clients: 2, cores: 2 };
+        Plan {
+            recipe: String::new(),
+            summary: String::new(),
+            operation: String::new(),
+            seed: 1,
+            levels: vec![level],
+            focus: level,
+            arms: vec![treatment()],
+            slice: Nanos(1_000_000_000),
+            ramp: Nanos(0),
+            sweep_blocks: 3,
+            effect_blocks: (3, 30),
+            blocks_per_start: 3,
+            precision: Ratio(0.05),
+            smallest_effect: Ratio(0.05),
+            budget: Nanos(0),
+            foreign_limit: Ratio(0.03),
+            steal_limit: Ratio(0.01),
+        }
+    }
+
+    fn treatment() -> ArmPlan {
+        ArmPlan {
+            id: ArmId::new("treated"),
+            role: ArmRole::Treatment,
+            label: String::new(),
+            over: ArmId::new(ArmId::BASELINE),
+            changes: Vec::new(),
+        }
+    }
+
+    fn noise_of(floor: f64) -> Noise {
+        Noise { ratio: estimate(1.0, 1.0 - floor, 1.0 + floor), floor: Ratio(floor), pairs: 10 }
+    }
+
+    /// The verdict on pairs around `ratio` that scatter by `spread`.
+    fn judged(ratio: f64, spread: f64, floor: f64, p_holm: f64) -> Verdict {
+        let plan = plan();
+        let pair = |block: usize| {
+            let sign = if block.is_multiple_of(2) { 1.0 } else { -1.0 };
+            Pair { start: 0, block, base: 100.0, treated: 100.0 * ratio * (1.0 + sign * spread) }
+        };
+        let pairs: Vec<Pair> = (0..10).map(pair).collect();
+        let effect = effect(&pairs, Scope::TheseStarts).ok();
+        let arm = Comparison { plan: &plan.arms[0], pairs, effect, proven: true };
+        verdict(&arm, effect, Some(p_holm), &noise_of(floor), &plan)
+    }
+
+    #[test]
+    fn an_effect_must_stand_out_of_interval_floor_and_number_of_questions() {
+        assert_eq!(judged(1.3, 0.02, 0.05, 0.001), Verdict::Better);
+        assert_eq!(judged(0.7, 0.02, 0.05, 0.001), Verdict::Worse);
+        assert!(matches!(judged(1.3, 0.02, 0.05, 0.07), Verdict::Undecided { .. }));
+        assert!(matches!(judged(1.3, 0.02, 0.35, 0.001), Verdict::NoEffect { .. }));
+        assert!(matches!(judged(1.3, 0.9, 0.05, 0.3), Verdict::Undecided { .. }));
+    }
+
+    #[test]
+    fn no_effect_names_what_the_interval_still_allows() {
+        let Verdict::NoEffect { smallest } = judged(1.01, 0.01, 0.02, 0.5) else {
+            panic!("a narrow interval around 1 is no effect")
+        };
+        assert!(smallest.0 > 0.01 && smallest.0 < 0.03, "{smallest:?}");
+    }
+
+    #[test]
+    fn more_scatter_needs_more_seconds() {
+        let needs = |spread: f64| match judged(1.03, spread, 0.01, 0.5) {
+            Verdict::Undecided { needs } => needs.0,
+            other => panic!("{other:?}"),
+        };
+        assert!(needs(0.4) > needs(0.2) && needs(0.2) > 0.0);
+    }
+
+    #[test]
+    fn without_a_control_nothing_small_is_better() {
+        let noise = noise(&[]);
+        assert_eq!(noise.pairs, 0);
+        assert!(noise.floor.0 >= 1.0);
+    }
+}

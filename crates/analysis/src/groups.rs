@@ -206,7 +206,8 @@ impl Seen {
 fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> (String, String) {
     match node {
         Node::Named { kernel, name } => {
-            (if *kernel { "named kernel lock" } else { "named lock" }.to_owned(), name.clone())
+            let kind = if *kernel { "kernel lock" } else { lock_or_condition(seen) };
+            (format!("named {kind}"), name.clone())
         }
         Node::Object { kernel, address, .. } => {
             let kind = if *kernel { "kernel lock" } else { lock_or_condition(seen) };
@@ -257,6 +258,7 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
     let (cause, line, name) = match kind {
         "named lock" => (CauseKind::Lock, LineKind::IdleLock, name.to_owned()),
         "named kernel lock" => (CauseKind::KernelLock, LineKind::IdleKernelLock, name.to_owned()),
+        "named condition" => (CauseKind::Peer, LineKind::IdlePeer, name.to_owned()),
         "kernel lock" => {
             (CauseKind::KernelLock, LineKind::IdleKernelLock, lock_name("kernel lock", name))
         }
