@@ -86,6 +86,23 @@ fn everything_that_is_written_is_read() {
 }
 
 #[test]
+fn the_example_in_the_readme_is_a_recipe() {
+    let readme = include_str!("../../../recipes/README.md");
+    let example = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let recipe = Recipe::parse("README.md", example.unwrap()).unwrap();
+    assert_eq!(recipe.protocol.effect_blocks, Some((6, 24)));
+}
+
+#[test]
+fn the_readme_tells_of_each_setting_and_treatment_key() {
+    let readme = include_str!("../../../recipes/README.md");
+    let settings = &Recipe::named("sqlite-shared-cache").unwrap().settings;
+    for name in settings.keys().map(String::as_str).chain(["over", "set", "expects", "proof"]) {
+        assert!(readme.contains(&format!("\n| `{name}` |")), "{name}");
+    }
+}
+
+#[test]
 fn arms_are_the_baseline_its_controls_and_the_treatments() {
     let arms = Recipe::parse("x.toml", WHOLE).unwrap().arms();
     let names: Vec<_> = arms.iter().map(|arm| arm.plan.id.0.as_str()).collect();
