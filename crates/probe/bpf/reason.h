@@ -104,6 +104,8 @@ static __always_inline void classify(struct task_struct *task, struct thread *t,
 	struct user_regs g;
 	u32 depth = t->depth;
 	s32 before = t->nr;
+	u64 before_object = t->object;
+	u16 before_op = t->op;
 
 	t->object = 0;
 	t->op = 0;
@@ -130,6 +132,8 @@ static __always_inline void classify(struct task_struct *task, struct thread *t,
 	} else if (t->nr == 219) {
 		/* restart_syscall: the arguments of the call that goes on are lost, its kind is not */
 		t->nr = before;
+		t->object = before_object;
+		t->op = before_op;
 	} else {
 		by_call(task, t, &g, is_current);
 	}

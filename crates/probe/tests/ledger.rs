@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Crew, alone, assert_closed, compute, cores, load_group, probe, ratio, waits, window};
-use kneepoint_vocab::{Tier, WaitReason};
+use kneepoint_vocab::{Fact, StackKind, Tier, WaitReason};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,6 +22,13 @@ fn assert_agrees_with_schedstat(test: &str, seen: &kneepoint_probe::Observation)
     let slack = 8_000_000 * u64::from(group.threads);
     let error = group.running.0.abs_diff(counted);
     assert!(ratio(error, counted.max(1)) < 0.03 || error < slack, "{test}: {group:?}");
+}
+
+/// Whether stacks of waits were taken.
+fn has_stacks(seen: &kneepoint_probe::Observation) -> bool {
+    let off_cpu =
+        |fact: &Fact| matches!(fact, Fact::Stack(stack) if stack.kind == StackKind::OffCpu);
+    seen.facts.iter().any(off_cpu)
 }
 
 #[test]
@@ -65,22 +72,31 @@ fn a_held_lock_is_charged_with_the_idle_core() {
         })
     };
     let crew = Crew::start((0..4).map(|_| work(Arc::clone(&lock))).collect());
-    for round in 0..3 {
+    let mut quiet = 0;
+    for round in 0..6 {
         let seen = window(&mut probe, &crew.target(), WINDOW);
         let test = format!("lock {round}");
         assert_closed(&test, &seen);
         assert_agrees_with_schedstat(&test, &seen);
         let waits = waits(&seen);
-        let futex: Vec<_> = waits.iter().filter(|wait| wait.key.syscall == 202).collect();
-        let blocked: u64 = futex.iter().filter(|w| w.name == "load").map(|w| w.blocked.0).sum();
-        assert!(ratio(blocked, load_group(&seen).blocked.0) > 0.97, "{futex:?}");
-        let charged: u64 = futex.iter().map(|wait| wait.idle_charged.0).sum();
-        let idle = cores(&seen).idle.0;
-        let share = ratio(charged, idle.max(1));
-        println!("{test}: {share:.3} of {:.3} idle core-s charged to the lock", idle as f64 / 1e9);
-        if cores(&seen).cores == 2 && idle > 100_000_000 {
-            assert!(share > 0.5, "{test}: {share}");
+        let lock: Vec<_> =
+            waits.iter().filter(|w| w.name == "load" && w.key.syscall == 202).collect();
+        let blocked: u64 = lock.iter().map(|wait| wait.blocked.0).sum();
+        assert!(ratio(blocked, load_group(&seen).blocked.0) > 0.97, "{lock:?}");
+        let named: Vec<_> = lock.iter().filter(|wait| wait.count > 10).collect();
+        let all_locks = named.iter().all(|wait| wait.key.reason == WaitReason::UserLock);
+        assert!(!has_stacks(&seen) || all_locks, "stacks show a lock: {named:?}");
+        let charged: u64 = lock.iter().map(|wait| wait.idle_charged.0).sum();
+        let cores = cores(&seen);
+        let share = ratio(charged, cores.idle.0.max(1));
+        println!("{test}: {share:.3} of {:.3} idle core-s", cores.idle.seconds().0);
+        if cores.cores == 2 && ratio(cores.foreign.0, cores.total.0) < 0.1 {
+            assert!(share > 0.5, "{test}: {share} {cores:?}");
+            quiet += 1;
         }
+    }
+    if quiet == 0 {
+        println!("SKIP idle core charged to a lock: needs two cores with little else running");
     }
 }
 

@@ -1,19 +1,20 @@
 //! The full tier: loads the programs, opens and closes windows on them, reads their maps.
 
+use super::facts::{self, Missed};
 use super::maps::Maps;
 use super::offcpu::{self, LockLore};
-use super::window::{self, Harvest, Silent, Sums};
+use super::window::{Harvest, Silent};
 use super::wire::{Control, WaitRecord, class, counter, reason};
 use super::{Observation, ProbeError, Target};
 use crate::proc::schedstat::SchedStat;
 use crate::proc::{stat, syscall, tasks};
-use crate::stack::{StackCollector, WindowStacks};
+use crate::stack::StackCollector;
 use crate::sys;
 use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint, tp_btf::BtfTracePointLink};
 use aya::{Btf, Ebpf, EbpfLoader};
-use kneepoint_vocab::{CollectorCost, Fact, Loss, Nanos, Tier, WaitKey, WaitReason};
+use kneepoint_vocab::{CollectorCost, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/threads.bpf.o");
@@ -56,6 +57,7 @@ struct OpenWindow {
     counts: BTreeMap<u32, (u32, SchedStat)>,
     counters: [u64; counter::COUNT as usize],
     programs: (Duration, u64),
+    skipped: u64,
     ticks: stat::CpuTicks,
     kneepoint: u64,
 }
@@ -175,6 +177,7 @@ impl EbpfCollector {
             counts,
             counters,
             programs,
+            skipped: self.recursion_misses(),
             ticks,
             kneepoint,
         });
@@ -208,6 +211,7 @@ impl EbpfCollector {
         control.active = 0;
         self.maps.set_control(&control)?;
         let end = sys::monotonic();
+        let cost = self.cost(window.programs, window.kneepoint);
         let ticks = stat::read_machine(&self.cpus).unwrap_or_default().since(window.ticks);
         let system: Vec<u32> = self
             .maps
@@ -236,9 +240,10 @@ impl EbpfCollector {
         harvest.objects = self.lore.objects().clone();
         let counters = self.maps.counters()?;
         let counters = std::array::from_fn(|index| counters[index] - window.counters[index]);
-        let cost = self.cost(window.programs, window.kneepoint);
         self.steer(counters[counter::MARKS as usize], end - control.window);
-        Ok(assemble(&harvest, stacks, &waits, &counters, ticks, cost))
+        let skipped = self.recursion_misses().saturating_sub(window.skipped);
+        let missed = Missed { counters, skipped };
+        Ok(facts::assemble(&harvest, stacks, &waits, &missed, ticks, cost))
     }
 
     /// Finished sampled waits, and those still open at the end.
@@ -291,6 +296,18 @@ impl EbpfCollector {
         infos.fold((Duration::ZERO, 0), |(time, runs), info| {
             (time + info.run_time(), runs + info.run_count())
         })
+    }
+
+    /// Runs that the kernel skipped since load because the CPU was already inside a program.
+    fn recursion_misses(&self) -> u64 {
+        let misses = |name: &&str| {
+            let program: &BtfTracePoint = self.ebpf.program(name)?.try_into().ok()?;
+            let fd = program.fd().ok()?.as_fd().as_raw_fd();
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+            let line = info.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?;
+            line.trim().parse::<u64>().ok()
+        };
+        self.loaded.iter().filter_map(misses).sum()
     }
 
     fn cost(&self, before: (Duration, u64), kneepoint: u64) -> CollectorCost {
@@ -360,86 +377,8 @@ fn silent_threads(harvest: &Harvest, clients: &BTreeSet<u32>) -> Vec<Silent> {
                 tid: *tid,
                 name: stat.comm,
                 client,
-                wait: wait_of(*pid, *tid, stat.state),
+                wait: syscall::wait(*pid, *tid, stat.state),
             })
         })
         .collect()
-}
-
-/// What a thread waits for as `/proc` tells it; `None` where it is runnable.
-pub(crate) fn wait_of(pid: u32, tid: u32, state: char) -> Option<WaitKey> {
-    let line = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
-    let doing = line.ok().as_deref().and_then(syscall::parse);
-    let key = |reason, object, syscall| WaitKey { reason, object, object_name: None, syscall };
-    match doing {
-        _ if state == 'R' => None,
-        Some(syscall::Doing::Call { nr, args }) => {
-            let (reason, object) = syscall::reason(nr, &args, |fd| link_of(pid, fd));
-            Some(key(reason, object, nr))
-        }
-        Some(syscall::Doing::OutsideCall) => Some(key(WaitReason::PageFault, 0, -1)),
-        _ => Some(key(WaitReason::Other, 0, -1)),
-    }
-}
-
-/// What a file descriptor of a process leads to.
-pub(crate) fn link_of(pid: u32, fd: u64) -> Option<String> {
-    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
-    Some(link.to_string_lossy().into_owned())
-}
-
-fn assemble(
-    harvest: &Harvest,
-    stacks: WindowStacks,
-    waits: &BTreeMap<u64, (super::wire::WaitId, u64)>,
-    counters: &[u64; counter::COUNT as usize],
-    ticks: stat::CpuTicks,
-    cost: CollectorCost,
-) -> Observation {
-    let sums = Sums::of(harvest);
-    let charged = sums.waits.values().map(|wait| wait.idle_charged).sum();
-    let (mut cores, silent_cores) = window::core_time(harvest, charged);
-    cores.irq = Nanos(ticks.irq * stat::TICK);
-    cores.steal = Nanos(ticks.steal * stat::TICK);
-    let running = sums.groups.values().map(|group| group.running).sum();
-    let (off_cpu, orphans) = offcpu::weights(&stacks.marked, waits, &harvest.objects);
-    let mut facts = vec![Fact::Tier { tier: Tier::Full }];
-    facts.extend(sums.groups.into_values().map(Fact::ThreadTime));
-    facts.extend(sums.waits.into_values().map(Fact::Wait));
-    facts.push(Fact::CoreTime(cores));
-    facts.extend(offcpu::on_cpu(&stacks.on_cpu, running).into_iter().map(Fact::Stack));
-    facts.extend(off_cpu.into_iter().map(Fact::Stack));
-    facts.extend(losses(counters, silent_cores, orphans, &stacks).into_iter().map(Fact::Loss));
-    facts.push(Fact::Cost(cost));
-    let length = Nanos(harvest.end - harvest.begin);
-    Observation { facts, new_stacks: stacks.new_stacks, length }
-}
-
-/// What was missed; only what did happen.
-fn losses(
-    counters: &[u64; counter::COUNT as usize],
-    silent_cores: u64,
-    orphans: u64,
-    stacks: &WindowStacks,
-) -> Vec<Loss> {
-    let count = |index: u32| counters[index as usize];
-    let switches = Some(count(counter::SWITCHES));
-    let marks = Some(count(counter::MARKS));
-    let all = [
-        ("thread map full", count(counter::THREADS_FULL), switches),
-        ("wait map full", count(counter::WAITS_FULL), switches),
-        ("exited-thread map full", count(counter::EXITED_FULL), None),
-        ("process map full", count(counter::CLASSES_FULL), None),
-        ("wake-ups missed", count(counter::MISSED_WAKE), switches),
-        ("switches out of order", count(counter::ODD_SWITCH), switches),
-        ("kernel locks with a missed end", count(counter::STALE_LOCK), None),
-        ("cores without an event", silent_cores, None),
-        ("wait records lost", count(counter::RECORDS_LOST), marks),
-        ("stack marks refused", count(counter::MARKS_LOST), marks),
-        ("stacks without a wait", orphans, marks),
-        ("stack records lost", stacks.lost, Some(stacks.taken + stacks.lost)),
-        ("stacks truncated", stacks.truncated, Some(stacks.taken)),
-    ];
-    let happened = all.into_iter().filter(|(_, count, _)| *count > 0);
-    happened.map(|(what, count, of)| Loss { what: what.to_owned(), count, of }).collect()
 }

@@ -4,7 +4,6 @@
 //!
 //! It cannot see single waits, wakers, kernel locks or the life of short threads.
 
-use super::ebpf::link_of;
 use super::offcpu;
 use super::{Observation, ProbeError, Target};
 use crate::meter::{CpuMeter, MeterReading};
@@ -217,18 +216,9 @@ fn state_of(
     let mut buffer = [0; 256];
     let length = thread.file.read_at(&mut buffer, 0).ok()?;
     let text = std::str::from_utf8(&buffer[..length]).ok()?;
-    let key = |reason, object, syscall| WaitKey { reason, object, object_name: None, syscall };
-    Some(match syscall::parse(text)? {
-        syscall::Doing::Running => None,
-        syscall::Doing::OutsideCall => Some(key(WaitReason::PageFault, 0, -1)),
-        syscall::Doing::Call { nr, args } => {
-            let find = |fd| {
-                links.entry((thread.pid, fd)).or_insert_with(|| link_of(thread.pid, fd)).clone()
-            };
-            let (reason, object) = syscall::reason(nr, &args, find);
-            Some(key(reason, object, nr))
-        }
-    })
+    let find =
+        |fd| links.entry((thread.pid, fd)).or_insert_with(|| syscall::link(thread.pid, fd)).clone();
+    Some(syscall::parse(text)?.wait(find))
 }
 
 fn note(

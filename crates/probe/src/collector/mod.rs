@@ -1,6 +1,7 @@
 //! Collectors: one file a tier, behind one face.
 
 mod ebpf;
+mod facts;
 mod fallback;
 mod maps;
 mod offcpu;

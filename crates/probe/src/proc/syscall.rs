@@ -1,7 +1,7 @@
 //! `/proc/PID/task/TID/syscall`: the call that a thread is in, and what it then waits for.
 //! System call numbers are x86-64's.
 
-use kneepoint_vocab::WaitReason;
+use kneepoint_vocab::{WaitKey, WaitReason};
 
 /// What the file says of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,42 @@ pub enum Doing {
         /// First four arguments.
         args: [u64; 4],
     },
+}
+
+impl Doing {
+    /// What it waits for; `None` where it waits for nothing but a core. `link` looks a file
+    /// descriptor up.
+    pub fn wait(self, link: impl FnOnce(u64) -> Option<String>) -> Option<WaitKey> {
+        let key = |reason, object, syscall| WaitKey { reason, object, object_name: None, syscall };
+        match self {
+            Self::Running => None,
+            Self::OutsideCall => Some(key(WaitReason::PageFault, 0, -1)),
+            Self::Call { nr, args } => {
+                let (reason, object) = reason(nr, &args, link);
+                Some(key(reason, object, nr))
+            }
+        }
+    }
+}
+
+/// What a file descriptor of a process leads to.
+#[must_use]
+pub fn link(pid: u32, fd: u64) -> Option<String> {
+    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+/// What a thread in scheduler state `state` waits for; `None` where it is runnable.
+#[must_use]
+pub fn wait(pid: u32, tid: u32, state: char) -> Option<WaitKey> {
+    if state == 'R' {
+        return None;
+    }
+    let line = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
+    let known =
+        line.ok().as_deref().and_then(parse).and_then(|doing| doing.wait(|fd| link(pid, fd)));
+    let reason = WaitReason::Other;
+    Some(known.unwrap_or(WaitKey { reason, object: 0, object_name: None, syscall: -1 }))
 }
 
 /// Parses the one line; `None` for anything else.
