@@ -392,3 +392,47 @@ fn a_control_that_differs_is_not_trusted() {
     assert!(findings.noise.floor.0 > 0.25);
     assert!(findings.caveats.iter().any(|caveat| caveat.text.contains("A/A control differs")));
 }
+
+#[test]
+fn a_better_arm_that_keeps_the_lock_cures_nothing() {
+    let findings = analyse(&with_effects(1.3, 8, true));
+    assert_eq!(findings.effects[0].verdict, Verdict::Better);
+    assert_eq!(findings.causes[0].cured_by, None);
+    assert!(findings.effects[0].p_holm.is_some());
+    assert_eq!(findings.effects[1].p_holm, None, "a control is no question of its own");
+}
+
+#[test]
+fn clients_that_sleep_are_no_scaling_defect() {
+    let mut record = empty(&[1, 2, 8], 8);
+    sweep(&mut record, 5, |clients| Cell {
+        throughput: 900.0 * f64::from(clients),
+        system: 0.02 * f64::from(clients),
+        idle_lock: 2.0 - 0.02 * f64::from(clients),
+        idle_uncharged: 0.0,
+        blocked: 0.98 * f64::from(clients),
+        waits: 900.0 * f64::from(clients),
+        ..Cell::default()
+    });
+    waiting_in(&mut record, WaitReason::Timer, &[("clock_nanosleep", "libc.so.6")]);
+    let findings = analyse(&record);
+    assert!(findings.causes.is_empty(), "{:?}", findings.causes);
+    assert!(findings.curve.knee.beyond_last);
+    assert!(findings.headline.starts_with("Still rises at 8 clients"), "{}", findings.headline);
+}
+
+#[test]
+fn schedstat_is_the_reference_for_cpu() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, locked);
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        if let Fact::ThreadTime(time) = fact {
+            time.running = Nanos(time.running.0 * 9 / 10);
+        }
+    }
+    let findings = analyse(&record);
+    let ledger = findings.ledgers.iter().find(|l| l.level.clients == 1).unwrap();
+    assert!((ledger.core.demand.value.0 - 0.9e-3).abs() < 0.02e-3, "{:?}", ledger.core.demand);
+    assert!((findings.collector.running_check.unwrap().0 - 0.9).abs() < 1e-6);
+    assert!(findings.caveats.iter().any(|caveat| caveat.text.contains("schedstat")));
+}
