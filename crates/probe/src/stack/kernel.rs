@@ -37,7 +37,10 @@ impl KernelSymbols {
         for line in source.lines() {
             symbols.extend(parse_line(&line?));
         }
-        symbols.sort_by(|a, b| (a.address, a.rank()).cmp(&(b.address, b.rank())));
+        symbols.sort_by_key(|symbol: &KernelSymbol| symbol.address);
+        for aliases in symbols.chunk_by_mut(|a, b| a.address == b.address) {
+            aliases.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        }
         symbols.dedup_by_key(|symbol| symbol.address);
         Ok(Self { symbols })
     }

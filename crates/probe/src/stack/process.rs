@@ -103,17 +103,19 @@ impl Process {
         process
     }
 
-    /// Reads the mappings again. Those last known stay where the process is gone.
-    pub(crate) fn scan(&mut self, images: &mut Images) {
+    /// Reads the mappings again, and says whether they had changed. Those last known stay where
+    /// the process is gone.
+    pub(crate) fn scan(&mut self, images: &mut Images) -> bool {
         self.scanned = Instant::now();
         let text = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
         if text.is_empty() || text == self.text {
-            return;
+            return false;
         }
         self.unwinder = UnwinderX86_64::new();
         self.unreadable.clear();
         self.spans = maps::executable(&text).into_iter().map(|m| self.span(m, images)).collect();
         self.text = text;
+        true
     }
 
     fn span(&mut self, mapping: Mapping, images: &mut Images) -> Span {
@@ -149,12 +151,8 @@ impl Process {
     ) -> Walk {
         let kept = frames.len();
         let first = self.walk_known(registers, stack, images, cache, frames);
-        if first != Walk::Unknown || self.scanned.elapsed() < RESCAN_EVERY {
-            return first;
-        }
-        let before = self.spans.len();
-        self.scan(images);
-        if self.spans.len() == before {
+        let may_scan = first == Walk::Unknown && self.scanned.elapsed() >= RESCAN_EVERY;
+        if !may_scan || !self.scan(images) {
             return first;
         }
         frames.truncate(kept);
@@ -299,5 +297,10 @@ mod tests {
         let name = symbols.function(address - bias).expect("tests are not stripped");
         assert!(super::super::symbols::readable(name).contains("our_own_code"), "{name}");
         assert_eq!(process.unreadable, Vec::<String>::new());
+        let frames = image.frames.as_ref().expect("Rust programs have frame information");
+        assert_eq!(frames.function_start(address - bias + 1), Some(address - bias));
+        assert_eq!(frames.kind(address - bias + 1), FrameKind::Plain);
+        assert_eq!(frames.function_start(1), None);
+        assert_eq!(frames.kind(1), FrameKind::Opaque);
     }
 }

@@ -80,7 +80,9 @@ impl Reader {
             let images = &mut self.images;
             self.processes
                 .entry(*pid)
-                .and_modify(|process| process.scan(images))
+                .and_modify(|process| {
+                    process.scan(images);
+                })
                 .or_insert_with(|| Process::new(*pid, images));
         }
         self.window =

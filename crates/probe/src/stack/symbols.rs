@@ -80,7 +80,10 @@ struct Extents {
 
 impl Extents {
     fn new(mut symbols: Vec<Symbol>) -> Self {
-        symbols.sort_by(|a, b| a.address.cmp(&b.address).then_with(|| b.rank().cmp(&a.rank())));
+        symbols.sort_by_key(|symbol| symbol.address);
+        for aliases in symbols.chunk_by_mut(|a, b| a.address == b.address) {
+            aliases.sort_by(|a, b| b.rank().cmp(&a.rank()));
+        }
         let reach = symbols
             .iter()
             .scan(0, |furthest, symbol| {
