@@ -118,6 +118,21 @@ fn all_finite(findings: &Findings) {
     }
 }
 
+/// Every estimate, wherever it stands, holds its own value.
+fn intervals_hold_their_values(value: &serde_json::Value) {
+    if let Some(map) = value.as_object() {
+        let number = |name: &str| map.get(name).and_then(serde_json::Value::as_f64);
+        if let (Some(value), Some(low), Some(high)) =
+            (number("value"), number("low"), number("high"))
+        {
+            assert!(low <= value && value <= high, "{map:?}");
+        }
+        map.values().for_each(intervals_hold_their_values);
+    } else if let Some(items) = value.as_array() {
+        items.iter().for_each(intervals_hold_their_values);
+    }
+}
+
 fn close(sum: f64, whole: f64, scale: f64) -> bool {
     (sum - whole).abs() <= 1e-6 * scale.abs().max(whole.abs()).max(1e-12)
 }
@@ -144,13 +159,15 @@ fn conserved(findings: &Findings) {
 }
 
 fn same_every_time(record: &RunRecord, findings: &Findings) {
+    let value = serde_json::to_value(findings).expect("findings are plain data");
+    intervals_hold_their_values(&value);
     let json =
         |findings: &Findings| serde_json::to_string(findings).expect("findings are plain data");
     assert_eq!(json(findings), json(&analyse(record)));
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn plausible_records_are_conserved_and_reproducible(record in plausible()) {
@@ -164,6 +181,7 @@ proptest! {
     fn absurd_records_give_finite_numbers(record in absurd()) {
         let findings = analyse(&record);
         all_finite(&findings);
+        conserved(&findings);
         same_every_time(&record, &findings);
     }
 
