@@ -238,11 +238,11 @@ static __always_inline void bury(struct task_struct *p, struct thread *t, u64 no
 static __always_inline void mark_block(u64 *ctx, struct control *c, struct core *core, u32 tid,
 				       struct thread *t)
 {
-	u64 tau = c->tau, p = 1ULL << 32;
-	if (!tau)
+	u64 always_from = c->always_from, p = 1ULL << 32;
+	if (!always_from)
 		return;
-	if (t->expected < tau)
-		p = (t->expected << 32) / tau;
+	if (t->expected < always_from)
+		p = (t->expected << 32) / always_from;
 	if (p < 1ULL << 22)
 		p = 1ULL << 22;
 	if (bpf_get_prandom_u32() >= p)

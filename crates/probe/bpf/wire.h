@@ -37,7 +37,7 @@ enum { MARK_BLOCK = 1, MARK_WAKER = 2 };
 
 struct control {
 	u64 window;		/* begin of the window, CLOCK_MONOTONIC ns; names its generation */
-	u64 tau;		/* waits expected to be this long are always sampled; 0: no stacks */
+	u64 always_from;		/* waits expected to be this long are always sampled; 0: no stacks */
 	u32 active;
 	u32 self_tgid;
 };

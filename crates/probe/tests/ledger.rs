@@ -154,6 +154,13 @@ fn short_lived_threads_are_not_lost() {
     assert!((ratio(running, system) - 1.0).abs() < 0.03, "threads {running}, cores {system}");
 }
 
+/// BPF links that this process holds open.
+fn links() -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").expect("own descriptors").flatten();
+    let targets = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.filter(|target| target.to_string_lossy().contains("bpf_link")).count()
+}
+
 #[test]
 fn windows_follow_each_other_cleanly_and_programs_come_off() {
     let _alone = alone();
@@ -166,9 +173,17 @@ fn windows_follow_each_other_cleanly_and_programs_come_off() {
         assert_closed(&format!("windows {round}"), &seen);
         assert_eq!(load_group(&seen).threads, 1);
     }
+    let attached = links();
+    assert!(attached >= 4, "{attached}");
+    let begin = std::time::Instant::now();
     probe.detach().unwrap();
+    let detached = begin.elapsed();
+    assert_eq!(links(), 0, "the kernel holds no link any more");
     assert!(probe.open(&target).is_err(), "detached programs cannot account");
+    let begin = std::time::Instant::now();
     probe.reattach().unwrap();
+    println!("windows: detach {detached:?}, reattach {:?}", begin.elapsed());
+    assert_eq!(links(), attached);
     probe.open(&target).unwrap();
     assert!(probe.open(&target).is_err() && probe.detach().is_err());
     std::thread::sleep(ms(150));

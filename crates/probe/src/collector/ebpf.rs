@@ -31,9 +31,9 @@ const PROGRAMS: [(&str, &str, bool); 6] = [
 
 /// Stacks of waits aimed at, each second, and the bounds of the threshold that steers them.
 const STACKS_PER_SECOND: f64 = 200.0;
-const TAU_FIRST: u64 = 20_000_000;
-const TAU_LEAST: u64 = 50_000;
-const TAU_MOST: u64 = 2_000_000_000;
+const ALWAYS_FROM_FIRST: u64 = 20_000_000;
+const ALWAYS_FROM_LEAST: u64 = 50_000;
+const ALWAYS_FROM_MOST: u64 = 2_000_000_000;
 
 /// The eBPF collector.
 pub(crate) struct EbpfCollector {
@@ -45,7 +45,7 @@ pub(crate) struct EbpfCollector {
     stats: Option<OwnedFd>,
     stacks: Option<StackCollector>,
     lore: LockLore,
-    tau: u64,
+    always_from: u64,
     window: Option<OpenWindow>,
 }
 
@@ -114,7 +114,7 @@ impl EbpfCollector {
             stats: stats.ok(),
             stacks,
             lore: LockLore::default(),
-            tau: TAU_FIRST,
+            always_from: ALWAYS_FROM_FIRST,
             window: None,
         };
         collector.reattach()?;
@@ -169,7 +169,7 @@ impl EbpfCollector {
         let ticks = stat::read_machine(&self.cpus).unwrap_or_default();
         let kneepoint = sys::process_cpu(std::process::id()).unwrap_or(0);
         let counts = tasks::counts(&system);
-        let control = self.start(self.stacks.as_ref().map_or(0, |_| self.tau))?;
+        let control = self.start(self.stacks.as_ref().map_or(0, |_| self.always_from))?;
         self.window = Some(OpenWindow {
             control,
             clients: target.clients.iter().copied().collect(),
@@ -185,9 +185,13 @@ impl EbpfCollector {
     }
 
     /// Sets the programs going and shows them what every core is running.
-    fn start(&mut self, tau: u64) -> Result<Control, ProbeError> {
-        let mut control =
-            Control { window: sys::monotonic(), tau, active: 0, self_tgid: std::process::id() };
+    fn start(&mut self, always_from: u64) -> Result<Control, ProbeError> {
+        let mut control = Control {
+            window: sys::monotonic(),
+            always_from,
+            active: 0,
+            self_tgid: std::process::id(),
+        };
         self.maps.set_control(&control)?;
         control.active = 1;
         self.maps.set_control(&control)?;
@@ -287,7 +291,8 @@ impl EbpfCollector {
     fn steer(&mut self, marks: u64, length: u64) {
         let wanted = STACKS_PER_SECOND * Nanos(length).seconds().0;
         let factor = (marks as f64 / wanted.max(1.0)).clamp(0.25, 8.0);
-        self.tau = ((self.tau as f64 * factor) as u64).clamp(TAU_LEAST, TAU_MOST);
+        self.always_from =
+            ((self.always_from as f64 * factor) as u64).clamp(ALWAYS_FROM_LEAST, ALWAYS_FROM_MOST);
     }
 
     /// Run time and runs of all programs since load.

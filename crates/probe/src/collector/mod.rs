@@ -187,3 +187,23 @@ fn open_stacks(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_may_move_to_another_thread() {
+        fn is_send<T: Send>() {}
+        is_send::<Probe>();
+    }
+
+    #[test]
+    fn dead_targets_are_refused() {
+        let fallback = ProbeOptions { tier: Some(Tier::Fallback), ..ProbeOptions::default() };
+        let (mut probe, _) = Probe::attach(&fallback).unwrap();
+        let target = Target { pids: vec![u32::MAX >> 1], ..Target::default() };
+        assert!(matches!(probe.open(&target), Err(ProbeError::NoTarget(_))));
+        assert!(matches!(probe.close(), Err(ProbeError::Order(_))));
+    }
+}

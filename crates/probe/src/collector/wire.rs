@@ -16,7 +16,7 @@ pub(crate) fn name_of(comm: &Comm) -> String {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Control {
     pub window: u64,
-    pub tau: u64,
+    pub always_from: u64,
     pub active: u32,
     pub self_tgid: u32,
 }

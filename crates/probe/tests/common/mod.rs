@@ -120,7 +120,8 @@ pub(crate) fn assert_closed(test: &str, seen: &Observation) {
             group.running.0 + group.runnable_woken.0 + group.runnable_preempted.0 + group.blocked.0;
         let closure = ratio(states, group.existed.0.max(1));
         println!(
-            "{test}: {:?} {} x{} closes to {closure:.5}: run {:.4} rq {:.4} blk {:.4} s, schedstat {:?} {:?}",
+            "{test}: {:?} {} x{} closes to {closure:.5}: run {:.4} rq {:.4} blk {:.4} s, \
+             schedstat {:?} {:?}",
             group.role,
             group.name,
             group.threads,
