@@ -1,0 +1,205 @@
+//! What stands below the pictures: what collected and at what cost, how it was measured, and
+//! on which machine.
+
+use crate::number;
+use crate::words::{self, Axis};
+use kneepoint_vocab::{Findings, Level, Ratio, Unit};
+
+/// A name with its value.
+pub(super) type Fact = (String, String);
+
+fn fact(name: &str, value: impl Into<String>) -> Fact {
+    (name.to_owned(), value.into())
+}
+
+/// Key numbers for the top of the page, with what each means.
+pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, String)> {
+    let of =
+        |name: &str, value: String, meaning: &str| (name.to_owned(), value, meaning.to_owned());
+    let mut strip = vec![of("knee", knee(findings, axis), "95 % of the peak is reached here")];
+    if findings.curve.points.len() > 1 {
+        let ratio = number::factor(&findings.curve.last_over_peak);
+        let meaning =
+            format!("{}; the curve {}", ratio.interval, words::shape(findings.curve.shape));
+        strip.push(of("last / peak", ratio.value, &meaning));
+    }
+    if findings.noise.pairs > 0 {
+        let floor = format!("±{}", number::plain_percent(findings.noise.floor));
+        strip.push(of("noise floor", floor, "A/A control: smaller effects get no verdict"));
+    }
+    if let Some(cost) = &findings.collector.programs {
+        let value = number::percent(cost).value;
+        strip.push(of("collector", value, "of the machine's CPU, while it watched"));
+    }
+    if let Some(ledger) = findings.ledgers.iter().find(|one| one.level == findings.focus) {
+        let value = number::plain_percent(ledger.core.closes_to);
+        strip.push(of("ledger closes to", value, "what it could not place, of all cores"));
+    }
+    let protocol = &findings.protocol;
+    let repeated = if protocol.repeated > 0 {
+        format!(", {} repeated for pollution", protocol.repeated)
+    } else {
+        String::new()
+    };
+    let elapsed = number::plain_seconds(protocol.elapsed);
+    strip.push(of("slices", protocol.slices.to_string(), &format!("in {elapsed}{repeated}")));
+    strip
+}
+
+fn knee(findings: &Findings, axis: Axis) -> String {
+    let words = words::knee(findings, axis);
+    words.strip_prefix("at ").map_or_else(|| words.clone(), ToOwned::to_owned)
+}
+
+/// What collected, how much it can be believed, and what it cost.
+pub(super) fn collector(findings: &Findings, axis: Axis) -> Vec<Fact> {
+    let collector = &findings.collector;
+    let mut facts = vec![fact("tier", words::tier(collector.tier))];
+    if let Some(cost) = &collector.programs {
+        facts
+            .push(fact("eBPF programs", format!("{} of the machine's CPU", number::percent(cost))));
+    }
+    if let Some(cost) = collector.reader {
+        let share = number::plain_percent(cost);
+        facts.push(fact("Kneepoint's own threads", format!("{share} of the machine's CPU")));
+    }
+    if let Some(ratio) = &collector.on_off {
+        facts.push(fact("throughput with it over without", number::factor(ratio).to_string()));
+    }
+    if let Some(ratio) = collector.running_check {
+        facts.push(fact("running time over the kernel's own count", precise(ratio)));
+    }
+    if let Some((level, ratio)) = collector.running_worst {
+        facts.push(fact("at worst", worst(level, ratio, axis)));
+    }
+    if let Some(ratio) = collector.runnable_check {
+        facts.push(fact("runnable time over the kernel's own count", precise(ratio)));
+    }
+    if collector.stacks > 0 {
+        let complete = collector.stacks_complete.map_or_else(String::new, |share| {
+            format!(", {} reached the outermost frame", number::plain_percent(share))
+        });
+        facts.push(fact("stacks", number::count(collector.stacks) + &complete));
+    }
+    for (what, count) in &collector.losses {
+        facts.push(fact(&format!("lost: {what}"), number::count(*count)));
+    }
+    facts
+}
+
+/// A ratio near one, where the third decimal matters.
+fn precise(ratio: Ratio) -> String {
+    format!("{:.3}×", ratio.get())
+}
+
+fn worst(level: Level, ratio: Ratio, axis: Axis) -> String {
+    format!("{} off at {}", number::plain_percent(ratio), axis.phrase(level))
+}
+
+/// How it was measured.
+pub(super) fn protocol(findings: &Findings) -> Vec<Fact> {
+    let protocol = &findings.protocol;
+    let noise = &findings.noise;
+    let steady = if protocol.steady {
+        "ended before the sweep, by a change-point test"
+    } else {
+        "had not ended before the sweep"
+    };
+    vec![
+        fact("slices that count", protocol.slices.to_string()),
+        fact("window of a slice", number::plain_seconds(protocol.slice)),
+        fact("sweep blocks", protocol.sweep_blocks.to_string()),
+        fact("effect blocks", protocol.effect_blocks.to_string()),
+        fact("starts of each arm", protocol.starts.to_string()),
+        fact(
+            "repeated, kept polluted, failed",
+            format!("{}, {}, {}", protocol.repeated, protocol.kept_polluted, protocol.failed),
+        ),
+        fact("warm-up", steady),
+        fact("stopped by", protocol.stopped_by.as_str()),
+        fact(
+            "A/A control",
+            format!(
+                "{} over {}",
+                number::factor(&noise.ratio),
+                words::counted(noise.pairs, "pair")
+            ),
+        ),
+        fact(
+            "drift on the absolute scale",
+            format!("±{}", number::plain_percent(findings.curve.drift)),
+        ),
+        fact("foreign CPU", number::plain_percent(protocol.foreign)),
+        fact("steal", number::plain_percent(protocol.steal)),
+        fact("seed", protocol.seed.to_string()),
+    ]
+}
+
+/// The machine and versions.
+pub(super) fn machine(findings: &Findings) -> Vec<Fact> {
+    let host = &findings.host;
+    let mut facts = vec![
+        fact("processor", host.cpu.as_str()),
+        fact("cores", host.cores.to_string()),
+        fact("memory", number::bytes(host.memory)),
+        fact("kernel", host.kernel.as_str()),
+        fact("distribution", host.distribution.as_str()),
+        fact("Kneepoint", host.kneepoint.as_str()),
+        fact("begun", host.begun.as_str()),
+    ];
+    facts.extend(host.notes.iter().cloned());
+    facts
+}
+
+/// Fitted laws, with their parameters and whether these mean anything.
+pub(super) fn fits(findings: &Findings) -> Vec<(String, Vec<Fact>)> {
+    let fits = findings.curve.fits.iter();
+    fits.map(|fit| {
+        let mut facts: Vec<Fact> = fit
+            .parameters
+            .iter()
+            .map(|parameter| {
+                let error = parameter.error.map(|error| format!(" ± {}", number::plain(error)));
+                fact(&parameter.name, number::plain(parameter.value) + &error.unwrap_or_default())
+            })
+            .collect();
+        facts.push(fact("residual", number::plain_percent(fit.residual)));
+        if let Some(reason) = &fit.not_identifiable {
+            facts.push(fact("do not use", reason.as_str()));
+        }
+        (fit.law.clone(), facts)
+    })
+    .collect()
+}
+
+/// The command that runs the same again, quoted for a POSIX shell.
+pub(super) fn command(findings: &Findings) -> String {
+    let mut command = "kneepoint".to_owned();
+    for argument in &findings.host.arguments {
+        command.push(' ');
+        command.push_str(&quoted(argument));
+    }
+    command
+}
+
+fn quoted(argument: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(bare) {
+        argument.to_owned()
+    } else {
+        format!("'{}'", argument.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_quoted_where_a_shell_would_split_them() {
+        assert_eq!(quoted("run"), "run");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

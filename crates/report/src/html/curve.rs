@@ -1,0 +1,347 @@
+//! Picture 1, where it stops scaling: throughput against level, with its interval, the ideal,
+//! fitted laws, the knee, and treated arms beside the baseline.
+
+use super::markup::{Markup, Tag, apart, label, line, path, picture};
+use super::scale::{Scale, ceiling};
+use super::table::Table;
+use crate::number;
+use crate::words::{self, Axis};
+use kneepoint_vocab::findings::{CurvePoint, Effect, Verdict};
+use kneepoint_vocab::{ArmRole, Findings, Level, Unit};
+
+/// The ideal may leave the picture where it is this many times the highest measurement.
+const HEADROOM: f64 = 2.6;
+
+/// Places of one drawing.
+struct Plot<'a> {
+    findings: &'a Findings,
+    axis: Axis,
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    bottom: f64,
+    y: Scale,
+    x: Vec<f64>,
+}
+
+/// The picture at one width in pixels; its height follows.
+pub(super) fn draw(findings: &Findings, axis: Axis, width: f64, class: &str) -> Markup {
+    let plot = Plot::new(findings, axis, width);
+    let mut inside = plot.grid();
+    inside.push(&plot.laws());
+    inside.push(&plot.knee());
+    inside.push(&plot.baseline());
+    inside.push(&plot.readings());
+    inside.push(&plot.arms());
+    let name = format!(
+        "Throughput against {}. Knee {}; the curve {}. The table below holds the numbers.",
+        axis.word(),
+        words::knee(findings, axis),
+        words::shape(findings.curve.shape)
+    );
+    picture(class, width, plot.height, &name, &inside)
+}
+
+/// The points of the picture as a table.
+pub(super) fn table(findings: &Findings, axis: Axis) -> Table {
+    let fits = &findings.curve.fits;
+    let mut head = vec![axis.word().to_owned()];
+    head.extend(["throughput /s", "95 % interval", "ideal /s"].map(str::to_owned));
+    head.extend(fits.iter().map(|fit| format!("{} fit /s", fit.law)));
+    head.extend(
+        ["mean time", "median", "95 %", "99 %", "switches /s", "slices"].map(str::to_owned),
+    );
+    let mut table = Table::new(head);
+    for (index, point) in findings.curve.points.iter().enumerate() {
+        let shown = number::rate(&point.throughput);
+        let mut row = vec![axis.tick(point.level), shown.value, shown.interval];
+        row.push(number::plain_rate(point.ideal));
+        row.extend(fits.iter().map(|fit| {
+            fit.fitted.get(index).map_or_else(|| "–".to_owned(), |rate| number::plain_rate(*rate))
+        }));
+        let times = point.latency.map(|time| [time.mean, time.p50, time.p95, time.p99]);
+        row.extend(times.map_or_else(
+            || [(); 4].map(|()| "–".to_owned()),
+            |times| times.map(|time| number::plain_seconds(time.seconds())),
+        ));
+        row.push(point.switches.map_or_else(|| "–".to_owned(), number::plain_rate));
+        row.push(point.slices.to_string());
+        table.row(row);
+    }
+    table
+}
+
+impl<'a> Plot<'a> {
+    fn new(findings: &'a Findings, axis: Axis, width: f64) -> Self {
+        let height = (width * 0.56).clamp(230.0, 400.0);
+        let (left, right, top, bottom) = (46.0, width - 14.0, 14.0, height - 38.0);
+        let points = &findings.curve.points;
+        let ends = points.iter().map(|point| point.throughput.high.get());
+        let arms = treated(findings).filter_map(|arm| arm.throughput).map(|rate| rate.high.get());
+        let measured = ends.chain(arms).filter(|end| end.is_finite()).fold(0.0, f64::max);
+        let ideal = points.iter().map(|point| point.ideal.get()).filter(|end| end.is_finite());
+        let ideal = ideal.fold(0.0, f64::max).min(measured * HEADROOM);
+        let most = ceiling(measured.max(ideal) * 1.04, 5);
+        let y = Scale::linear((0.0, most), (bottom, top));
+        let x = places(points, axis, left + 26.0, right - 30.0);
+        Self { findings, axis, width, height, left, right, bottom, y, x }
+    }
+
+    /// The place of a level, if the curve has it.
+    fn place(&self, level: Level) -> Option<f64> {
+        let points = &self.findings.curve.points;
+        points.iter().position(|point| point.level == level).map(|index| self.x[index])
+    }
+
+    fn grid(&self) -> Markup {
+        let mut out = Markup::default();
+        for tick in self.y.ticks(5) {
+            let y = self.y.at(tick);
+            out.push(&line("grid", self.left, y, self.right, y));
+            let words = if tick > 0.0 { number::plain(tick) } else { "0".to_owned() };
+            out.push(&label("tick end", self.left - 7.0, y + 4.0, &round_tick(&words)));
+        }
+        let points = &self.findings.curve.points;
+        let ticks: Vec<(f64, String)> = points
+            .iter()
+            .zip(&self.x)
+            .map(|(point, x)| (*x, self.axis.tick(point.level)))
+            .collect();
+        let focus = points.iter().position(|point| point.level == self.findings.focus);
+        let shown = apart(&ticks, focus);
+        for ((point, (x, words)), _) in
+            points.iter().zip(&ticks).zip(shown).filter(|(_, shown)| *shown)
+        {
+            let class =
+                if point.level == self.findings.focus { "tick mid strong" } else { "tick mid" };
+            out.push(&label(class, *x, self.bottom + 17.0, words));
+        }
+        let middle = f64::midpoint(self.left, self.right);
+        out.push(&label("tick mid", middle, self.height - 5.0, self.axis.word()));
+        out
+    }
+
+    /// The ideal and the fitted laws, cut off at the picture's edge.
+    fn laws(&self) -> Markup {
+        let points = &self.findings.curve.points;
+        let places = |rates: &mut dyn Iterator<Item = f64>| -> Vec<(f64, f64)> {
+            self.x.iter().copied().zip(rates).map(|(x, rate)| (x, self.y.at(rate))).collect()
+        };
+        let ideal = places(&mut points.iter().map(|point| point.ideal.get()));
+        let mut out = path("ideal", &ideal, false);
+        if let Some((x, y)) = ideal.last() {
+            out.push(&label("note end", *x, y - 7.0, "ideal"));
+        }
+        for fit in &self.findings.curve.fits {
+            let fitted = places(&mut fit.fitted.iter().map(|rate| rate.get()));
+            out.push(&path("fit", &fitted, false));
+            if let Some((x, y)) = fitted.last() {
+                out.push(&label("note end", *x, y + 17.0, &fit.law));
+            }
+        }
+        out
+    }
+
+    /// The knee's interval as a band, the knee itself as a line.
+    fn knee(&self) -> Markup {
+        let knee = &self.findings.curve.knee;
+        let mut out = Markup::default();
+        let Some(x) = self.place(knee.level).filter(|_| !knee.beyond_last) else { return out };
+        let top = self.y.at(f64::MAX);
+        if let (Some(low), Some(high)) = (self.place(knee.low), self.place(knee.high)) {
+            let band = Tag::of("rect", "knee-band")
+                .num("x", low - 9.0)
+                .num("y", top)
+                .num("width", high - low + 18.0)
+                .num("height", self.bottom - top);
+            out.push(&band.done());
+        }
+        out.push(&line("knee", x, top, x, self.bottom));
+        out.push(&label("note knee-name", x + 13.0, top + 11.0, "knee"));
+        out
+    }
+
+    fn baseline(&self) -> Markup {
+        let points = &self.findings.curve.points;
+        let at = |rate: fn(&CurvePoint) -> f64| {
+            points
+                .iter()
+                .zip(&self.x)
+                .map(|(point, x)| (*x, self.y.at(rate(point))))
+                .collect::<Vec<_>>()
+        };
+        let mut band = at(|point| point.throughput.high.get());
+        band.extend(at(|point| point.throughput.low.get()).into_iter().rev());
+        let middle = at(|point| point.throughput.value.get());
+        let mut out = path("band", &band, true);
+        out.push(&path("curve", &middle, false));
+        for (point, (x, y)) in points.iter().zip(middle) {
+            let (low, high) = (point.throughput.low.get(), point.throughput.high.get());
+            out.push(&line("whisker", x, self.y.at(low), x, self.y.at(high)));
+            let radius = if point.level == self.findings.focus { 5.5 } else { 4.0 };
+            out.push(&Tag::of("circle", "dot").num("cx", x).num("cy", y).num("r", radius).done());
+        }
+        out
+    }
+
+    /// A strip over each level that reads its values when pointed at or focused.
+    fn readings(&self) -> Markup {
+        let strip = (self.right - self.left) / f64::from(u32::try_from(self.x.len()).unwrap_or(1));
+        let top = self.y.at(f64::MAX);
+        let points = self.findings.curve.points.iter().enumerate();
+        points
+            .map(|(index, point)| {
+                let x = self.x[index];
+                let area = Tag::of("rect", "hit")
+                    .num("x", x - strip / 2.0)
+                    .num("y", top)
+                    .num("width", strip)
+                    .num("height", self.bottom - top);
+                reading(&self.tip(index, point))
+                    .with(&area.done())
+                    .with(&line("cursor", x, top, x, self.bottom))
+                    .done()
+            })
+            .collect()
+    }
+
+    fn tip(&self, index: usize, point: &CurvePoint) -> String {
+        let mut lines = vec![self.axis.phrase(point.level)];
+        let operation = &self.findings.operation;
+        lines.push(format!("{} {operation}/s", number::rate(&point.throughput)));
+        let part = point.throughput.value.get() / point.ideal.get();
+        lines.push(format!(
+            "ideal {} ({} of it)",
+            number::plain_rate(point.ideal),
+            number::plain_percent(kneepoint_vocab::Ratio(part))
+        ));
+        for fit in &self.findings.curve.fits {
+            if let Some(rate) = fit.fitted.get(index) {
+                lines.push(format!("{} fit {}", fit.law, number::plain_rate(*rate)));
+            }
+        }
+        if let Some(time) = point.latency {
+            let of = |nanos: kneepoint_vocab::Nanos| number::plain_seconds(nanos.seconds());
+            lines.push(format!("time {} mean, {} at 99 %", of(time.mean), of(time.p99)));
+        }
+        if let Some(switches) = point.switches {
+            lines.push(format!("{} switches/s", number::plain_rate(switches)));
+        }
+        lines.push(words::counted(point.slices, "slice"));
+        lines.join("\n")
+    }
+
+    /// Treated arms at the focus level: beside the baseline's dot, named where there is room.
+    fn arms(&self) -> Markup {
+        let mut out = Markup::default();
+        let Some(x) = self.place(self.findings.focus) else { return out };
+        let mut arms: Vec<_> =
+            treated(self.findings).filter_map(|arm| Some((arm, arm.throughput?))).collect();
+        arms.sort_by(|a, b| b.1.value.get().total_cmp(&a.1.value.get()));
+        let mut last_name = f64::MIN;
+        for (index, (arm, rate)) in arms.into_iter().enumerate() {
+            let offset = if index.is_multiple_of(2) { 13.0 } else { 25.0 };
+            let (x, y) = (x + offset, self.y.at(rate.value.get()));
+            let tip = format!(
+                "{}\n{} {}/s\n{}",
+                arm.label,
+                number::rate(&rate),
+                self.findings.operation,
+                words::verdict(arm.verdict)
+            );
+            let whisker =
+                line("whisker", x, self.y.at(rate.low.get()), x, self.y.at(rate.high.get()));
+            let mut group = reading(&tip).with(&whisker).with(&mark(arm.verdict, x, y));
+            let named = matches!(arm.verdict, Verdict::Better | Verdict::Worse);
+            if named && y - last_name > 13.0 {
+                last_name = y;
+                group = group.with(&label(
+                    "note arm-name",
+                    x + 11.0,
+                    y + 4.0,
+                    &self.short_name(arm, x),
+                ));
+            }
+            out.push(&group.done());
+        }
+        out
+    }
+
+    /// The arm's words, cut to what fits between its mark and the picture's edge.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a width in pixels, clamped above zero"
+    )]
+    fn short_name(&self, arm: &Effect, x: f64) -> String {
+        let plus = if words::over(self.findings, arm).is_some() { "+ " } else { "" };
+        let room = ((self.width - x - 18.0) / 6.6).max(3.0) as usize;
+        crate::text::clip(&format!("{plus}{}", crate::text::disarm(&arm.label)), room)
+    }
+}
+
+/// Something that shows `tip` when pointed at or focused.
+pub(super) fn reading(tip: &str) -> Tag {
+    Tag::of("g", "reading")
+        .attr("tabindex", "0")
+        .attr("role", "img")
+        .attr("aria-label", &tip.replace('\n', ", "))
+        .attr("data-tip", tip)
+}
+
+/// The mark of a verdict: its shape says the same as its colour.
+pub(super) fn mark(verdict: Verdict, x: f64, y: f64) -> Markup {
+    let class = format!("mark {}", words::verdict_class(verdict));
+    let shape = match verdict {
+        Verdict::Better => [(0.0, -6.0), (6.0, 5.0), (-6.0, 5.0)].to_vec(),
+        Verdict::Worse => [(0.0, 6.0), (6.0, -5.0), (-6.0, -5.0)].to_vec(),
+        Verdict::NoEffect { .. } => [(-5.0, -5.0), (5.0, -5.0), (5.0, 5.0), (-5.0, 5.0)].to_vec(),
+        Verdict::Undecided { .. } | Verdict::Invalid => {
+            [(0.0, -6.0), (6.0, 0.0), (0.0, 6.0), (-6.0, 0.0)].to_vec()
+        }
+    };
+    let points: Vec<_> = shape.into_iter().map(|(right, down)| (x + right, y + down)).collect();
+    path(&class, &points, true)
+}
+
+fn treated(findings: &Findings) -> impl Iterator<Item = &Effect> {
+    findings.effects.iter().filter(|effect| effect.role == ArmRole::Treatment)
+}
+
+/// A tick's number without decimals that say nothing: `5.00k` is `5k`.
+pub(super) fn round_tick(words: &str) -> String {
+    let digits = words.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let suffix = &words[digits.len()..];
+    if digits.contains('.') {
+        format!("{}{suffix}", digits.trim_end_matches('0').trim_end_matches('.'))
+    } else {
+        words.to_owned()
+    }
+}
+
+/// Places of the levels: in proportion to the logarithm of what varies, or evenly where two
+/// things do.
+fn places(points: &[CurvePoint], axis: Axis, left: f64, right: f64) -> Vec<f64> {
+    let quantities: Vec<f64> = points
+        .iter()
+        .enumerate()
+        .map(|(index, point)| match axis {
+            Axis::Clients => f64::from(point.level.clients),
+            Axis::Cores => f64::from(point.level.cores),
+            Axis::Both => f64::from(u32::try_from(index).unwrap_or(0)) + 1.0,
+        })
+        .collect();
+    let (Some(&first), Some(&last)) = (quantities.first(), quantities.last()) else {
+        return Vec::new();
+    };
+    if points.len() == 1 {
+        return vec![f64::midpoint(left, right)];
+    }
+    let scale = if axis == Axis::Both || last / first <= 4.0 {
+        Scale::linear((first, last), (left, right))
+    } else {
+        Scale::log((first, last), (left, right))
+    };
+    quantities.into_iter().map(|quantity| scale.at(quantity)).collect()
+}

@@ -1,0 +1,139 @@
+//! Findings as one self-contained page: works offline, without script, on paper, on a phone,
+//! by keyboard, and with a screen reader.
+//!
+//! The page asks for nothing from anywhere: its content security policy forbids everything but
+//! its own style and script, which the policy names by hash.
+
+mod below;
+mod causes;
+mod curve;
+mod flame;
+mod forest;
+mod ledgers;
+mod markup;
+mod policy;
+mod scale;
+mod stack;
+mod table;
+
+use crate::text;
+use crate::words::{self, Axis};
+use askama::Template;
+use below::Fact;
+use kneepoint_vocab::Findings;
+use kneepoint_vocab::findings::Caveat;
+use markup::{Markup, Tag};
+
+const STYLE: &str = include_str!("../../templates/report.css");
+const SCRIPT: &str = include_str!("../../templates/report.js");
+
+/// Renders findings as a complete HTML document.
+///
+/// All pictures carry their numbers as tables. Names from outside are escaped, and characters
+/// that steer rather than print are replaced by U+FFFD.
+#[must_use]
+pub fn render(findings: &Findings) -> String {
+    let page = Page::of(findings);
+    // Writing a template to a String fails only where a value's Display does, and none does.
+    let html = page.render().unwrap_or_else(|error| {
+        let reason = Markup::text(&error.to_string());
+        Tag::new("p").text("The report could not be written: ").with(&reason).done().to_string()
+    });
+    disarm_lines(&html)
+}
+
+/// Disarms everything, keeping the document's own line feeds.
+fn disarm_lines(html: &str) -> String {
+    let mut out = String::with_capacity(html.len());
+    for line in html.lines() {
+        out.push_str(&text::disarm(line));
+        out.push('\n');
+    }
+    out
+}
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    findings: &'a Findings,
+    policy: String,
+    style: &'static str,
+    script: &'static str,
+    focus: String,
+    axis_word: &'static str,
+    strip: Vec<(String, String, String)>,
+    serious: Vec<&'a Caveat>,
+    curve_wide: Markup,
+    curve_narrow: Markup,
+    curve_table: Markup,
+    knee: String,
+    shape: &'static str,
+    fits: Vec<(String, Vec<Fact>)>,
+    core: ledgers::Ledger,
+    thread: ledgers::Ledger,
+    idle_threads: Option<String>,
+    causes: Vec<causes::CauseView<'a>>,
+    on_cpu: Markup,
+    forest: forest::Forest<'a>,
+    noise: String,
+    collector: Vec<Fact>,
+    protocol: Vec<Fact>,
+    machine: Vec<Fact>,
+    caveats: Vec<(&'static str, &'a str)>,
+    command: String,
+}
+
+impl<'a> Page<'a> {
+    fn of(findings: &'a Findings) -> Self {
+        let axis = Axis::of(findings);
+        let mut caveats: Vec<&Caveat> = findings.caveats.iter().collect();
+        caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+        let serious = words::severity(kneepoint_vocab::findings::Severity::Serious);
+        Self {
+            findings,
+            policy: policy::policy(STYLE, SCRIPT),
+            style: STYLE,
+            script: SCRIPT,
+            focus: axis.phrase(findings.focus),
+            axis_word: axis.word(),
+            strip: below::strip(findings, axis),
+            serious: caveats
+                .iter()
+                .copied()
+                .filter(|caveat| words::severity(caveat.severity) == serious)
+                .collect(),
+            curve_wide: curve::draw(findings, axis, 1000.0, "wide"),
+            curve_narrow: curve::draw(findings, axis, 330.0, "narrow"),
+            curve_table: curve::table(findings, axis).folded("The curve in numbers"),
+            knee: words::knee(findings, axis),
+            shape: words::shape(findings.curve.shape),
+            fits: below::fits(findings),
+            core: ledgers::core(findings, axis),
+            thread: ledgers::thread(findings, axis),
+            idle_threads: idle_threads(findings),
+            causes: causes::views(findings),
+            on_cpu: findings
+                .on_cpu
+                .as_ref()
+                .map(|root| flame::draw(root, "k-running", "Where the cores were"))
+                .unwrap_or_default(),
+            forest: forest::forest(findings),
+            noise: crate::number::plain_percent(findings.noise.floor),
+            collector: below::collector(findings, axis),
+            protocol: below::protocol(findings),
+            machine: below::machine(findings),
+            caveats: caveats
+                .iter()
+                .map(|caveat| (words::severity(caveat.severity), caveat.text.as_str()))
+                .collect(),
+            command: below::command(findings),
+        }
+    }
+}
+
+/// Threads of the focus level that wait for work and are part of no operation.
+fn idle_threads(findings: &Findings) -> Option<String> {
+    let ledger = findings.ledgers.iter().find(|ledger| ledger.level == findings.focus)?;
+    let count = ledger.thread.idle_threads;
+    (count > 0).then(|| words::counted(count, "thread"))
+}

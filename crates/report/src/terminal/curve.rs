@@ -1,0 +1,89 @@
+//! Where it stops scaling: levels, throughput and bars, with the knee beside them.
+
+use super::line::{Line, Style, bar, wrap};
+use crate::number;
+use crate::text;
+use crate::words::{self, Axis};
+use kneepoint_vocab::findings::{CurvePoint, Shape};
+use kneepoint_vocab::{Findings, Unit};
+
+const LABEL: usize = 10;
+
+pub(super) fn lines(findings: &Findings, axis: Axis, width: usize) -> Vec<Line> {
+    let column = column(&findings.curve.points);
+    let fitting = (width.saturating_sub(LABEL) / column).max(1);
+    let points = chosen(findings, fitting);
+    if points.is_empty() {
+        return Vec::new();
+    }
+    let highest = points.iter().map(|point| point.throughput.value.get()).fold(0.0, f64::max);
+    let word = if axis == Axis::Both { "clients/c" } else { axis.word() };
+    let mut levels = Line::new(Style::Plain, &text::pad(word, LABEL));
+    let unit = format!("{}/s", text::disarm(&findings.operation));
+    let mut rates = Line::new(Style::Plain, &text::pad(&text::clip(&unit, LABEL - 1), LABEL));
+    let mut bars = Line::new(Style::Plain, &" ".repeat(LABEL));
+    for (index, point) in points.iter().enumerate() {
+        let end = LABEL + (index + 1) * column;
+        let star = if point.level == findings.focus { "*" } else { "" };
+        let shown = number::rate(&point.throughput).value;
+        levels = levels.plain(&(axis.tick(point.level) + star)).to(end);
+        rates = rates.then(Style::Bold, &text::clip(&shown, column - 1)).to(end);
+        let part = point.throughput.value.get() / highest;
+        bars = bars.plain(&bar(part, column - 1)).to(end);
+    }
+    beside([levels, rates, bars], &notes(findings, axis), width)
+}
+
+/// The width of a level: its throughput and a blank.
+fn column(points: &[CurvePoint]) -> usize {
+    let widths = points.iter().map(|point| text::columns(&number::rate(&point.throughput).value));
+    widths.max().unwrap_or(0).clamp(4, 9) + 1
+}
+
+/// The levels that fit: always the first, knee, focus and last, then evenly from the rest.
+fn chosen(findings: &Findings, fitting: usize) -> Vec<&CurvePoint> {
+    let points = &findings.curve.points;
+    if points.len() <= fitting {
+        return points.iter().collect();
+    }
+    let wanted = |point: &CurvePoint| {
+        point.level == findings.curve.knee.level || point.level == findings.focus
+    };
+    let stride = points.len().div_ceil(fitting.saturating_sub(3).max(1));
+    let last = points.len() - 1;
+    let picked = |index: usize| index.is_multiple_of(stride) || index == last;
+    let mut kept: Vec<_> = points
+        .iter()
+        .enumerate()
+        .filter(|(index, point)| picked(*index) || wanted(point))
+        .map(|(_, point)| point)
+        .collect();
+    kept.truncate(fitting);
+    kept
+}
+
+/// What the picture shows, the knee, and what follows it.
+fn notes(findings: &Findings, axis: Axis) -> [String; 3] {
+    let curve = &findings.curve;
+    let last = curve.points.last().map(|point| axis.tick(point.level)).unwrap_or_default();
+    let ratio = number::factor(&curve.last_over_peak);
+    let after = match curve.shape {
+        Shape::Rising => format!("the curve {}", words::shape(curve.shape)),
+        Shape::Flat => format!("{ratio} of its peak at {last}"),
+        Shape::Retrograde | Shape::Collapse => format!("falls to {ratio} at {last}"),
+    };
+    let knee = format!("knee {}", words::knee(findings, axis));
+    [format!("* causes and cures at {}", axis.phrase(findings.focus)), knee, after]
+}
+
+/// Notes to the right of the picture where there is room, else below it.
+fn beside(picture: [Line; 3], notes: &[String; 3], width: usize) -> Vec<Line> {
+    let column = picture.iter().map(Line::columns).max().unwrap_or(0) + 1;
+    let widest = notes.iter().map(|note| text::columns(note)).max().unwrap_or(0);
+    if column + widest <= width {
+        let rows = picture.into_iter().zip(notes);
+        return rows.map(|(line, note)| line.to(column).then(Style::Faint, note)).collect();
+    }
+    let below = wrap(&notes.join("; "), width).into_iter().take(2);
+    picture.into_iter().chain(below.map(|note| Line::new(Style::Faint, &note))).collect()
+}

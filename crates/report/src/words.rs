@@ -1,0 +1,242 @@
+//! The words for what findings name by kind, the same in every format.
+
+use crate::number;
+use kneepoint_vocab::findings::{Cause, CauseKind, Effect, LineKind, Severity, Shape, Verdict};
+use kneepoint_vocab::{Findings, Level, Tier};
+
+/// What varies along a run's levels, and so how a level is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axis {
+    Clients,
+    Cores,
+    Both,
+}
+
+impl Axis {
+    pub(crate) fn of(findings: &Findings) -> Self {
+        let mut levels = findings.curve.points.iter().map(|point| point.level);
+        let Some(first) = levels.next() else { return Self::Clients };
+        let (mut clients, mut cores) = (false, false);
+        for level in levels {
+            clients |= level.clients != first.clients;
+            cores |= level.cores != first.cores;
+        }
+        match (clients, cores) {
+            (true, true) => Self::Both,
+            (false, true) => Self::Cores,
+            _ => Self::Clients,
+        }
+    }
+
+    /// The word along the axis.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Clients => "clients",
+            Self::Cores => "cores",
+            Self::Both => "clients on cores",
+        }
+    }
+
+    /// A tick label.
+    pub(crate) fn tick(self, level: Level) -> String {
+        match self {
+            Self::Clients => level.clients.to_string(),
+            Self::Cores => level.cores.to_string(),
+            Self::Both => format!("{}/{}", level.clients, level.cores),
+        }
+    }
+
+    /// In a sentence: `2 clients`.
+    pub(crate) fn phrase(self, level: Level) -> String {
+        let clients = counted(level.clients, "client");
+        let cores = counted(level.cores, "core");
+        match self {
+            Self::Clients => clients,
+            Self::Cores => cores,
+            Self::Both => format!("{clients} on {cores}"),
+        }
+    }
+}
+
+/// `1 client`, `2 clients`.
+pub(crate) fn counted(number: u32, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// CSS class and colour family of a kind of line.
+pub(crate) const fn class(kind: LineKind) -> &'static str {
+    match kind {
+        LineKind::Useful => "k-useful",
+        LineKind::Inflated => "k-inflated",
+        LineKind::Kernel => "k-kernel",
+        LineKind::Generator => "k-generator",
+        LineKind::Interrupt => "k-interrupt",
+        LineKind::Foreign => "k-foreign",
+        LineKind::IdleLock => "k-idle-lock",
+        LineKind::IdleKernelLock => "k-idle-kernel-lock",
+        LineKind::IdleDevice => "k-idle-device",
+        LineKind::IdlePeer => "k-idle-peer",
+        LineKind::IdleOther => "k-idle-other",
+        LineKind::IdleScheduler => "k-idle-scheduler",
+        LineKind::IdleNoWork => "k-idle-no-work",
+        LineKind::Running => "k-running",
+        LineKind::Runnable => "k-runnable",
+        LineKind::Unattributed => "k-unattributed",
+    }
+}
+
+/// Where a kind stands in a stack, from the ground up: busy first, then idle.
+pub(crate) const fn order(kind: LineKind) -> u8 {
+    match kind {
+        LineKind::Useful => 0,
+        LineKind::Running => 1,
+        LineKind::Inflated => 2,
+        LineKind::Kernel => 3,
+        LineKind::Generator => 4,
+        LineKind::Interrupt => 5,
+        LineKind::Foreign => 6,
+        LineKind::Runnable => 7,
+        LineKind::IdleScheduler => 8,
+        LineKind::IdleLock => 9,
+        LineKind::IdleKernelLock => 10,
+        LineKind::IdleDevice => 11,
+        LineKind::IdlePeer => 12,
+        LineKind::IdleOther => 13,
+        LineKind::IdleNoWork => 14,
+        LineKind::Unattributed => 15,
+    }
+}
+
+/// A short word for a kind of line, for narrow columns.
+pub(crate) const fn line_word(kind: LineKind) -> &'static str {
+    match kind {
+        LineKind::Useful => "useful",
+        LineKind::Inflated => "inflated",
+        LineKind::Kernel => "kernel",
+        LineKind::Generator => "generator",
+        LineKind::Interrupt => "interrupts",
+        LineKind::Foreign => "foreign",
+        LineKind::IdleLock => "idle: lock",
+        LineKind::IdleKernelLock => "idle: kernel",
+        LineKind::IdleDevice => "idle: device",
+        LineKind::IdlePeer => "idle: peer",
+        LineKind::IdleOther => "idle: other",
+        LineKind::IdleScheduler => "idle: sched",
+        LineKind::IdleNoWork => "idle: no work",
+        LineKind::Running => "running",
+        LineKind::Runnable => "runnable",
+        LineKind::Unattributed => "unattributed",
+    }
+}
+
+/// The word for a kind of cause.
+pub(crate) const fn cause_word(kind: CauseKind) -> &'static str {
+    match kind {
+        CauseKind::Lock => "lock",
+        CauseKind::KernelLock => "kernel lock",
+        CauseKind::Kernel => "kernel",
+        CauseKind::Function => "function",
+        CauseKind::Device => "device",
+        CauseKind::Peer => "peer",
+        CauseKind::Scheduler => "scheduler",
+        CauseKind::Generator => "generator",
+        CauseKind::Other => "other",
+    }
+}
+
+/// The kind of ledger line, and so the colour, that a cause has.
+pub(crate) const fn cause_line(kind: CauseKind) -> LineKind {
+    match kind {
+        CauseKind::Lock => LineKind::IdleLock,
+        CauseKind::KernelLock => LineKind::IdleKernelLock,
+        CauseKind::Kernel => LineKind::Kernel,
+        CauseKind::Function => LineKind::Inflated,
+        CauseKind::Device => LineKind::IdleDevice,
+        CauseKind::Peer => LineKind::IdlePeer,
+        CauseKind::Scheduler => LineKind::IdleScheduler,
+        CauseKind::Generator => LineKind::Generator,
+        CauseKind::Other => LineKind::IdleOther,
+    }
+}
+
+/// The verdict in words, with the number that bounds it.
+pub(crate) fn verdict(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Better => "better".to_owned(),
+        Verdict::Worse => "worse".to_owned(),
+        Verdict::NoEffect { smallest } => {
+            format!("no effect of {} or more", number::plain_percent(smallest))
+        }
+        Verdict::Undecided { needs } => {
+            format!("undecided; {} more would tell", number::plain_seconds(needs))
+        }
+        Verdict::Invalid => "not proven active".to_owned(),
+    }
+}
+
+/// CSS class of a verdict.
+pub(crate) const fn verdict_class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "v-better",
+        Verdict::Worse => "v-worse",
+        Verdict::NoEffect { .. } => "v-none",
+        Verdict::Undecided { .. } => "v-undecided",
+        Verdict::Invalid => "v-invalid",
+    }
+}
+
+/// What the curve does after its peak, to follow the words 'the curve'.
+pub(crate) const fn shape(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Rising => "still rises at the last level",
+        Shape::Flat => "stays level after its peak",
+        Shape::Retrograde => "is retrograde: it falls after its peak",
+        Shape::Collapse => "collapses: it falls below 0.7 of its peak",
+    }
+}
+
+/// How much a caveat matters.
+pub(crate) const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Serious => "serious",
+    }
+}
+
+/// How much the collector saw.
+pub(crate) const fn tier(tier: Option<Tier>) -> &'static str {
+    match tier {
+        Some(Tier::Full) => "full: eBPF, every switch and wake-up of every thread",
+        Some(Tier::Fallback) => "fallback: unprivileged, by reading /proc at intervals",
+        None => "none: throughput only",
+    }
+}
+
+/// The knee: `at 4 clients [2–8]`, or that it was not reached.
+pub(crate) fn knee(findings: &Findings, axis: Axis) -> String {
+    let knee = &findings.curve.knee;
+    if knee.beyond_last {
+        return findings.curve.points.last().map_or_else(
+            || "not reached".to_owned(),
+            |last| format!("beyond {}", axis.phrase(last.level)),
+        );
+    }
+    let (low, high) = (axis.tick(knee.low), axis.tick(knee.high));
+    format!("at {} [{low}–{high}]", axis.phrase(knee.level))
+}
+
+/// The label of the arm that cured a cause, with its ratio.
+pub(crate) fn cure<'a>(findings: &'a Findings, cause: &Cause) -> Option<&'a Effect> {
+    let arm = cause.cured_by.as_ref()?;
+    findings.effects.iter().find(|effect| &effect.arm == arm)
+}
+
+/// What an effect is measured against: nothing where that is the baseline.
+pub(crate) fn over(findings: &Findings, effect: &Effect) -> Option<String> {
+    if effect.over.0 == kneepoint_vocab::ArmId::BASELINE {
+        return None;
+    }
+    let named = findings.effects.iter().find(|other| other.arm == effect.over);
+    Some(named.map_or_else(|| effect.over.0.clone(), |other| other.label.clone()))
+}

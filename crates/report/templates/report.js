@@ -1,0 +1,154 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const tip = document.getElementById("tip");
+  root.classList.add("scripted");
+
+  // Tooltips: whatever carries data-tip reads it when pointed at or focused.
+  const place = (x, y) => {
+    const box = tip.getBoundingClientRect();
+    const left = x + 16 + box.width > innerWidth ? x - box.width - 12 : x + 16;
+    const top = y + 18 + box.height > innerHeight ? y - box.height - 12 : y + 18;
+    tip.style.left = Math.max(4, left) + "px";
+    tip.style.top = Math.max(4, top) + "px";
+  };
+  const show = (element, x, y) => {
+    tip.textContent = element.dataset.tip;
+    tip.hidden = false;
+    place(x, y);
+  };
+  const hide = () => { tip.hidden = true; };
+  const reader = (event) => event.target instanceof Element ? event.target.closest("[data-tip]") : null;
+  document.addEventListener("pointermove", (event) => {
+    const element = reader(event);
+    if (element) show(element, event.clientX, event.clientY); else hide();
+  });
+  document.addEventListener("pointerleave", hide);
+  document.addEventListener("scroll", hide, { passive: true });
+  document.addEventListener("focusin", (event) => {
+    const element = reader(event);
+    if (!element || !element.matches(":focus-visible")) return hide();
+    const box = element.getBoundingClientRect();
+    show(element, box.left + Math.min(box.width, innerWidth) / 2, box.top + Math.min(box.height, 40));
+  });
+  document.addEventListener("focusout", hide);
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+
+  // A link to evidence opens it.
+  const open = () => {
+    const target = location.hash.length > 1 ? document.getElementById(location.hash.slice(1)) : null;
+    const details = target ? target.closest("details") : null;
+    if (!details) return;
+    details.open = true;
+    details.firstElementChild.scrollIntoView({ block: "start" });
+    details.firstElementChild.focus({ preventScroll: true });
+  };
+  addEventListener("hashchange", open);
+  document.addEventListener("click", (event) => {
+    const link = event.target instanceof Element ? event.target.closest("a[href^='#']") : null;
+    const href = link ? link.getAttribute("href") : "";
+    if (href && href === location.hash) open();
+  });
+
+  // Paper shows the evidence that the screen folds away.
+  const unfolded = [];
+  addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("details.cause:not([open])")) {
+      details.open = true;
+      unfolded.push(details);
+    }
+  });
+  addEventListener("afterprint", () => { while (unfolded.length) unfolded.pop().open = false; });
+
+  // Flame graphs: zoom, search, keys.
+  const percent = (element, name) => parseFloat(element.getAttribute(name));
+  const flame = (box) => {
+    const frames = [...box.querySelectorAll(".frame")].map((element) => ({
+      element,
+      words: element.querySelector("text"),
+      name: element.dataset.tip.split("\n", 1)[0],
+      left: percent(element, "x"),
+      width: percent(element, "width"),
+      row: percent(element, "y"),
+    }));
+    const [top] = frames;
+    if (!top) return;
+    const back = box.querySelector(".back");
+    const find = box.querySelector("input");
+    const found = box.querySelector(".found");
+    let zoomed = top;
+    const inside = (inner, outer) =>
+      inner.left >= outer.left - 0.03 && inner.left + inner.width <= outer.left + outer.width + 0.03;
+    const letter = 6.6;
+    const write = () => {
+      const all = box.querySelector(".frames").getBoundingClientRect().width;
+      if (all === 0) return;
+      for (const frame of frames) {
+        const room = Math.floor((percent(frame.element, "width") / 100 * all - 7) / letter);
+        const text = room < 3 ? "" : frame.name.length <= room ? frame.name : frame.name.slice(0, room - 1) + "…";
+        if (frame.words.textContent !== text) frame.words.textContent = text;
+      }
+    };
+    const zoom = (target) => {
+      zoomed = target;
+      for (const frame of frames) {
+        const above = frame.row < target.row && inside(target, frame);
+        const shown = above || (frame.row >= target.row && inside(frame, target));
+        frame.element.classList.toggle("away", !shown);
+        frame.element.classList.toggle("above", above);
+        if (!shown) continue;
+        frame.element.setAttribute("x", above ? "0%" : (frame.left - target.left) / target.width * 100 + "%");
+        frame.element.setAttribute("width", above ? "100%" : frame.width / target.width * 100 + "%");
+      }
+      back.disabled = target === top;
+      write();
+    };
+    const focus = (frame) => {
+      if (!frame) return;
+      for (const other of frames) other.element.setAttribute("tabindex", other === frame ? "0" : "-1");
+      frame.element.focus();
+    };
+    const of = (event) => frames.find((frame) => frame.element === event.target.closest(".frame"));
+    const shown = (frame) => !frame.element.classList.contains("away");
+    const parent = (frame) =>
+      frames.filter((other) => other.row < frame.row && inside(frame, other)).pop();
+    const step = (frame, key) => {
+      if (key === "ArrowUp") return parent(frame);
+      if (key === "ArrowDown")
+        return frames.find((other) => shown(other) && other.row > frame.row && inside(other, frame));
+      const row = frames.filter((other) => shown(other) && other.row === frame.row);
+      return row[row.indexOf(frame) + (key === "ArrowRight" ? 1 : -1)];
+    };
+    box.addEventListener("click", (event) => {
+      const frame = of(event);
+      if (frame) zoom(frame);
+    });
+    box.addEventListener("keydown", (event) => {
+      const frame = of(event);
+      if (!frame) return;
+      if (event.key === "Enter" || event.key === " ") zoom(frame);
+      else if (event.key === "Escape") zoom(top);
+      else if (event.key.startsWith("Arrow")) focus(step(frame, event.key));
+      else return;
+      event.preventDefault();
+    });
+    back.addEventListener("click", () => zoom(zoomed === top ? top : parent(zoomed) || top));
+    find.addEventListener("input", () => {
+      const wanted = find.value.trim().toLowerCase();
+      const covered = [];
+      for (const frame of frames) {
+        const hit = wanted !== "" && frame.name.toLowerCase().includes(wanted);
+        frame.element.classList.toggle("hit-name", hit);
+        if (hit && !covered.some((outer) => inside(frame, outer))) covered.push(frame);
+      }
+      const share = covered.reduce((sum, frame) => sum + frame.width, 0);
+      found.textContent = wanted === "" ? "" : share.toFixed(1) + " % of the time";
+    });
+    zoom(top);
+    addEventListener("resize", write);
+    const folded = box.closest("details");
+    if (folded) folded.addEventListener("toggle", write);
+  };
+  document.querySelectorAll(".flame").forEach(flame);
+  open();
+})();

@@ -1,0 +1,171 @@
+//! The page in a real browser: its script runs under its own policy, reads values where pointed
+//! at, fits a phone, and asks for nothing from anywhere.
+
+mod synthetic;
+
+use kneepoint_report::html;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Notes whatever goes wrong, before anything else runs.
+const WATCH: &str = r#"<script>
+const note = (words) => {
+  const seen = document.documentElement.dataset;
+  seen.errors = (seen.errors || "") + words + "; ";
+};
+addEventListener("error", (event) => note(event.message || "resource"), true);
+addEventListener("unhandledrejection", (event) => note(String(event.reason)));
+addEventListener("securitypolicyviolation", (event) => note(event.blockedURI + " " + event.violatedDirective));
+</script>"#;
+
+/// Plays a reader and writes what it sees into attributes of the root element.
+const PLAY: &str = r##"<script>
+(() => {
+  const seen = document.documentElement.dataset;
+  const tip = document.getElementById("tip");
+  const point = (element) => {
+    element.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 40, clientY: 40 }));
+    return tip.hidden ? "" : tip.textContent;
+  };
+  seen.curve = point(document.querySelectorAll("svg.wide .reading")[1]);
+  seen.band = point(document.querySelector("svg.wide a.band"));
+  seen.frame = point(document.querySelector(".frame"));
+  document.querySelector("a.band").dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+  const causes = document.querySelectorAll("details.cause");
+  causes[1].open = false;
+  location.hash = "#cause-2";
+  const flames = document.querySelectorAll(".flame");
+  const flame = flames[flames.length - 1];
+  const field = flame.querySelector("input");
+  field.value = "futex";
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  seen.found = flame.querySelector(".found").textContent;
+  const frames = [...flame.querySelectorAll(".frame")];
+  const step = frames.find((frame) => frame.dataset.tip.startsWith("sqlite3VdbeExec"));
+  step.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  seen.zoomed = step.getAttribute("width");
+  step.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+  seen.back = String(step.getAttribute("width") !== "100%");
+  seen.paper = getComputedStyle(document.body.parentElement).backgroundColor;
+  setTimeout(() => {
+    seen.opened = String(causes[1].open);
+    seen.width = innerWidth + "/" + document.documentElement.scrollWidth;
+    if (parent !== window) parent.postMessage(innerWidth + "/" + document.documentElement.scrollWidth, "*");
+  }, 300);
+})();
+</script>"##;
+
+/// A frame as wide as a phone, since a browser window may refuse to be that narrow.
+const PHONE: &str = r#"<!doctype html><html><body style="margin:0">
+<iframe src="played.html" width="360" height="5200" style="border:0"></iframe>
+<script>addEventListener("message", (event) => { document.documentElement.dataset.phone = event.data; });</script>
+</body></html>"#;
+
+fn browser() -> Option<&'static str> {
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
+        Command::new(name)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    })
+}
+
+/// Runs the browser on a file and returns what it prints.
+fn browse(name: &str, page: &Path, more: &[&str]) -> String {
+    let profile = tempfile::tempdir().expect("a folder for the browser");
+    let output = Command::new(name)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--hide-scrollbars", "--virtual-time-budget=3000"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(more)
+        .arg(format!("file://{}", page.display()))
+        .stdin(Stdio::null())
+        .output()
+        .expect("a browser that starts");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// An attribute of the root element in a dumped document.
+fn seen<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
+    let open = &dom[..dom.find("<head")?];
+    let (_, after) = open.split_once(&format!("data-{name}=\""))?;
+    Some(after.split_once('"')?.0)
+}
+
+/// The page with a watcher before and a player after its own script, and a policy that lets
+/// these two run.
+fn played(page: &str) -> String {
+    let (before, after) = page.split_once("script-src ").expect("a policy for scripts");
+    let (_, rest) = after.split_once("; img-src").expect("a policy for images");
+    let page = format!("{before}script-src &#39;unsafe-inline&#39;; img-src{rest}");
+    page.replacen("<style>", &format!("{WATCH}<style>"), 1).replacen(
+        "</body>",
+        &format!("{PLAY}</body>"),
+        1,
+    )
+}
+
+/// Where pages and pictures are left for a person to look at.
+fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-browser");
+    std::fs::create_dir_all(&folder).expect("a folder for pages");
+    folder
+}
+
+#[test]
+fn a_reader_uses_the_page() {
+    let Some(name) = browser() else {
+        println!("SKIP browser: chromium not found");
+        return;
+    };
+    let page = html::render(&synthetic::findings());
+    let folder = folder();
+    let file = |file: &str, content: &str| {
+        let path = folder.join(file);
+        std::fs::write(&path, content).expect("a page on disk");
+        path
+    };
+    let plain = file("report.html", &page);
+    let untouched = browse(name, &plain, &["--dump-dom"]);
+    assert!(untouched.contains("class=\"scripted\""), "the script ran under the page's own policy");
+
+    let path = file("played.html", &played(&page));
+    let dom = browse(name, &path, &["--window-size=1200,900", "--dump-dom"]);
+    assert_eq!(seen(&dom, "errors"), None);
+    let reads = |attribute: &str, words: &str| {
+        let read = seen(&dom, attribute).unwrap_or("nothing");
+        assert!(read.contains(words), "{attribute} reads {read:?}, not {words:?}");
+    };
+    reads("curve", "4.60k");
+    reads("curve", "switches/s");
+    reads("band", "cores");
+    reads("frame", "all");
+    reads("found", "% of the time");
+    reads("zoomed", "100%");
+    reads("back", "true");
+    reads("opened", "true");
+    reads("paper", "rgb(252, 252, 250)");
+
+    let dark = ["--blink-settings=preferredColorScheme=0", "--dump-dom"];
+    let dom = browse(name, &path, &dark);
+    assert_eq!(seen(&dom, "paper"), Some("rgb(20, 23, 27)"));
+
+    let phone = file("phone.html", PHONE);
+    let dom = browse(name, &phone, &["--dump-dom"]);
+    assert_eq!(seen(&dom, "phone"), Some("360/360"));
+}
+
+#[test]
+fn the_page_names_no_other_place() {
+    let page = html::render(&synthetic::findings());
+    for reference in ["http:", "https:", "src=\"", "@import", "url("] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+    let links = page.match_indices("href=\"").map(|(at, open)| &page[at + open.len()..]);
+    for link in links {
+        assert!(link.starts_with('#') || link.starts_with("data:,"), "{:.40}", link);
+    }
+}

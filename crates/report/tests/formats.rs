@@ -1,0 +1,112 @@
+//! Every format on realistic findings, as a person or a program reads it.
+
+mod synthetic;
+
+use kneepoint_report::{export, html, json, terminal, text};
+use kneepoint_vocab::Findings;
+
+#[test]
+fn eighty_columns() {
+    let text = terminal::render(&synthetic::findings(), 80, false);
+    assert!(text.lines().count() <= 24, "one screen");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn forty_columns() {
+    insta::assert_snapshot!(terminal::render(&synthetic::findings(), 40, false));
+}
+
+#[test]
+fn colour_only_adds() {
+    let findings = synthetic::findings();
+    let mut bare = String::new();
+    let coloured = terminal::render(&findings, 80, true);
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        bare.push_str(before);
+        rest = after.split_once('m').expect("a colour sequence ends in m").1;
+    }
+    bare.push_str(rest);
+    assert_eq!(bare, terminal::render(&findings, 80, false));
+}
+
+#[test]
+fn same_findings_same_bytes() {
+    let (one, other) = (synthetic::findings(), synthetic::findings());
+    assert_eq!(html::render(&one), html::render(&other));
+    assert_eq!(json::render(&one), json::render(&other));
+}
+
+#[test]
+fn json_reads_back() {
+    let findings = synthetic::findings();
+    let mut read: Findings = serde_json::from_str(&json::render(&findings)).unwrap();
+    // Reading a decimal may miss the last bit of a quotient, so figures are compared where the
+    // decimal is exact, and all else as a whole.
+    assert_eq!(read.curve.points[0], findings.curve.points[0]);
+    read.curve.points.clone_from(&findings.curve.points);
+    read.ledgers.clone_from(&findings.ledgers);
+    read.effects.clone_from(&findings.effects);
+    read.causes.clone_from(&findings.causes);
+    assert_eq!(read, findings);
+}
+
+#[test]
+fn curve_as_csv() {
+    insta::assert_snapshot!(export::csv::render(&synthetic::findings()));
+}
+
+#[test]
+fn stacks_as_folded_lines() {
+    let findings = synthetic::findings();
+    insta::assert_snapshot!(export::folded::off_cpu(&findings));
+    let folded = export::folded::on_cpu(&findings);
+    let total: u64 =
+        folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+    // The root itself holds 0.1 s that no named frame does.
+    assert_eq!(total, 3_000_000 + 10_000 * 10 - 100_000);
+}
+
+#[test]
+fn every_picture_has_its_numbers() {
+    let page = html::render(&synthetic::findings());
+    for line in [
+        "The curve in numbers",
+        "All levels in numbers",
+        "Heaviest functions in numbers",
+        "All arms in numbers",
+    ] {
+        assert!(page.contains(line), "{line}");
+    }
+    for words in ["4.05×", "[3.79–4.34]", "no effect of 7.0 % or more", "10.7k", "±4.1 %"] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn distrust_is_said_first() {
+    let mut findings = synthetic::findings();
+    findings.trustworthy = false;
+    findings.caveats[0].severity = kneepoint_vocab::findings::Severity::Serious;
+    let page = html::render(&findings);
+    let banner = page.find("Do not rely on the verdicts").expect("a banner");
+    assert!(banner < page.find("id=\"where\"").expect("a first section"));
+    assert!(terminal::render(&findings, 80, false).contains("Not trustworthy: The USL fit"));
+}
+
+#[test]
+fn an_empty_run_leaves_no_empty_section() {
+    let mut findings = synthetic::findings();
+    findings.curve.points.clear();
+    findings.ledgers.clear();
+    findings.causes.clear();
+    findings.effects.clear();
+    findings.on_cpu = None;
+    let page = html::render(&findings);
+    assert!(page.contains("No slice of the sweep counts"));
+    assert!(!page.contains("id=\"cures\"") && !page.contains("class=\"flame\""));
+    let screen = terminal::render(&findings, 80, false);
+    assert!(!screen.contains("What helps") && !screen.contains("Why"));
+    assert!(screen.lines().all(|line| text::columns(line) <= 80));
+}

@@ -1,0 +1,142 @@
+//! Names come from binaries and recipes: whatever they hold, they are read, never obeyed.
+
+mod synthetic;
+
+use kneepoint_report::{html, terminal, text};
+use kneepoint_vocab::findings::FlameNode;
+use kneepoint_vocab::{Estimate, Findings, Level, Ratio};
+use proptest::prelude::*;
+
+/// Puts a name into every place that holds one.
+fn named(name: &str) -> Findings {
+    let mut findings = synthetic::findings();
+    let put = || name.to_owned();
+    for words in [
+        &mut findings.recipe,
+        &mut findings.summary,
+        &mut findings.operation,
+        &mut findings.headline,
+        &mut findings.host.kernel,
+        &mut findings.host.cpu,
+        &mut findings.host.distribution,
+        &mut findings.protocol.stopped_by,
+    ] {
+        *words = put();
+    }
+    findings.host.arguments.push(put());
+    findings.host.notes.push((put(), put()));
+    findings.curve.fits[0].law = put();
+    findings.curve.fits[0].parameters[0].name = put();
+    findings.curve.fits[0].not_identifiable = Some(put());
+    for ledger in &mut findings.ledgers {
+        ledger.core.lines[1].label = put();
+        ledger.thread.lines[0].label = put();
+    }
+    for cause in &mut findings.causes {
+        cause.name = put();
+        cause.evidence = put();
+        cause.path.push(put());
+        cause.holders.push((put(), Ratio(0.1)));
+        cause.stacks.iter_mut().chain(&mut cause.waker_stacks).for_each(|root| rename(root, name));
+    }
+    findings.on_cpu.iter_mut().for_each(|root| rename(root, name));
+    for effect in &mut findings.effects {
+        effect.label = put();
+        effect.changes.push(put());
+        for proof in &mut effect.proofs {
+            (proof.what, proof.expected, proof.found) = (put(), put(), put());
+        }
+    }
+    findings.collector.cannot_see.push(put());
+    findings.collector.losses.push((put(), 3));
+    findings.caveats[0].text = put();
+    findings
+}
+
+fn rename(node: &mut FlameNode, name: &str) {
+    node.name = name.to_owned();
+    node.children.iter_mut().for_each(|child| rename(child, name));
+}
+
+/// Names of the elements of a page, and its attributes that could act.
+fn acting(page: &str) -> (usize, usize, usize) {
+    let handlers = page.matches(" onerror=").count() + page.matches(" onload=").count();
+    (page.matches("<script").count(), page.matches("<img").count(), handlers)
+}
+
+#[test]
+fn markup_in_a_name_stays_text() {
+    let name = "</code></style></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&";
+    let page = html::render(&named(name));
+    let (scripts, images, _) = acting(&page);
+    assert_eq!((scripts, images), (1, 0));
+    assert!(!page.contains(name));
+    assert!(page.contains("&lt;/code&gt;&lt;/style&gt;") || page.contains("&#60;/code&#62;"));
+}
+
+#[test]
+fn control_characters_reach_neither_terminal_nor_page() {
+    let findings = named("a\u{1b}[2J\u{9b}31m\u{202e}b\u{0}\r\nc\u{7f}");
+    let page = html::render(&findings);
+    assert!(!page.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\u{0}', '\u{7f}', '\r']));
+    let screen = terminal::render(&findings, 80, false);
+    assert!(!screen.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\u{0}', '\u{7f}', '\r']));
+    assert!(screen.lines().count() <= terminal::MOST_LINES);
+}
+
+#[test]
+fn a_very_deep_stack_is_drawn() {
+    let mut findings = synthetic::findings();
+    let mut root = findings.on_cpu.take().unwrap();
+    for _ in 0..2000 {
+        root = FlameNode { name: "again".to_owned(), weight: root.weight, children: vec![root] };
+    }
+    findings.on_cpu = Some(root);
+    assert!(html::render(&findings).contains("class=\"flame\""));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn no_name_passes_unescaped(name in "[<>\"'&a-z\\PC]{3,40}") {
+        prop_assume!(name.contains(['<', '>', '"']));
+        let page = html::render(&named(&name));
+        let calm = html::render(&named("calm"));
+        prop_assert_eq!(acting(&page), acting(&calm));
+        prop_assert_eq!(page.matches('<').count(), calm.matches('<').count());
+        prop_assert_eq!(page.matches('>').count(), calm.matches('>').count());
+    }
+
+    #[test]
+    fn no_terminal_line_is_too_wide(
+        name in ".{0,120}",
+        width in 1usize..200,
+        value in any::<f64>(),
+        low in any::<f64>(),
+        levels in 0u32..40,
+        colour in any::<bool>(),
+    ) {
+        let mut findings = named(&name);
+        let point = findings.curve.points[0].clone();
+        findings.curve.points = (1..=levels)
+            .map(|clients| {
+                let mut point = point.clone();
+                point.level = Level { clients, cores: 2 };
+                point.throughput = Estimate::of(value, low, value);
+                point
+            })
+            .collect();
+        findings.effects[0].ratio = Some(Estimate::of(value, low, value));
+        findings.causes[0].share = Estimate::of(low, value, value);
+        findings.ledgers[1].core.lines[0].cores = Estimate::of(value, low, low);
+        let screen = terminal::render(&findings, width, colour);
+        prop_assert!(screen.lines().count() <= terminal::MOST_LINES);
+        if !colour {
+            for line in screen.lines() {
+                prop_assert!(text::columns(line) <= width, "{width}: {line:?}");
+            }
+        }
+        prop_assert!(html::render(&findings).contains("</html>"));
+    }
+}

@@ -1,0 +1,266 @@
+//! Findings as a run of the SQLite shared-cache recipe on two cores would give them; the
+//! figures are invented, but they add up.
+
+mod causes;
+mod effects;
+
+use kneepoint_vocab::findings::{
+    Caveat, Collector, CoreLedger, CoreLine, Curve, CurvePoint, Fit, FitParameter, Knee,
+    LevelLedger, LineKind, Noise, Protocol, Severity, Shape, ThreadLedger, ThreadLine,
+};
+use kneepoint_vocab::record::Host;
+use kneepoint_vocab::{
+    Cores, Estimate, Findings, Latency, Level, Nanos, PerSecond, Ratio, Seconds, Tier, Unit,
+};
+
+/// Throughputs at 1, 2, 4, 8 and 16 clients with relative half widths.
+const CURVE: [(u32, f64, f64); 5] = [
+    (1, 10_712.0, 0.03),
+    (2, 4_604.0, 0.04),
+    (4, 7_521.0, 0.05),
+    (8, 6_030.0, 0.06),
+    (16, 5_790.0, 0.05),
+];
+/// The least CPU time of an operation.
+const DEMAND: f64 = 83.0e-6;
+
+/// An estimate with a symmetric relative interval.
+pub(crate) fn about<U: Unit>(value: f64, part: f64) -> Estimate<U> {
+    let half = value.abs() * part;
+    Estimate::of(value, value - half, value + half)
+}
+
+fn level(clients: u32) -> Level {
+    Level { clients, cores: 2 }
+}
+
+/// The whole of it.
+pub(crate) fn findings() -> Findings {
+    Findings {
+        schema: 1,
+        recipe: "sqlite-shared-cache".to_owned(),
+        summary: "In-memory SQLite, all clients on one shared page cache".to_owned(),
+        operation: "transactions".to_owned(),
+        headline: "Stops scaling at 1 client; 78 % of the loss is one lock (sqlite3BtreeEnter); \
+                   private page caches give 4.05×."
+            .to_owned(),
+        trustworthy: true,
+        host: host(),
+        protocol: protocol(),
+        noise: Noise { ratio: Estimate::of(1.006, 0.971, 1.041), floor: Ratio(0.041), pairs: 12 },
+        curve: curve(),
+        ledgers: ledgers(),
+        focus: level(2),
+        causes: causes::causes(),
+        on_cpu: Some(causes::on_cpu()),
+        effects: effects::effects(),
+        collector: collector(),
+        caveats: caveats(),
+    }
+}
+
+fn host() -> Host {
+    let note = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    Host {
+        schema: 1,
+        kneepoint: "0.1.0".to_owned(),
+        begun: "2026-11-21T20:31:07Z".to_owned(),
+        arguments: ["run", "recipes/sqlite-shared-cache.toml", "--seed", "7"]
+            .map(str::to_owned)
+            .to_vec(),
+        cores: 2,
+        cpu: "AMD EPYC 7B13".to_owned(),
+        memory: 25_276_510_208,
+        kernel: "Linux 6.18.0".to_owned(),
+        distribution: "Debian 12".to_owned(),
+        notes: vec![
+            note("hypervisor", "kvm"),
+            note("governor", "none (virtual machine)"),
+            note("transparent huge pages", "madvise"),
+            note("SQLite", "3.51.0"),
+        ],
+    }
+}
+
+fn protocol() -> Protocol {
+    Protocol {
+        elapsed: Seconds(52.4),
+        slices: 96,
+        repeated: 3,
+        kept_polluted: 0,
+        failed: 0,
+        slice: Seconds(0.5),
+        sweep_blocks: 6,
+        effect_blocks: 12,
+        starts: 3,
+        seed: 7,
+        stopped_by: "planned blocks".to_owned(),
+        steady: true,
+        foreign: Ratio(0.006),
+        steal: Ratio(0.0007),
+    }
+}
+
+fn curve() -> Curve {
+    let points = CURVE
+        .iter()
+        .map(|&(clients, x, part)| {
+            let mean = f64::from(clients) / x * 1e9;
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
+            let nanos = |times: f64| Nanos((mean * times) as u64);
+            CurvePoint {
+                level: level(clients),
+                throughput: about(x, part),
+                ideal: PerSecond((f64::from(clients) * 10_712.0).min(2.0 / DEMAND)),
+                latency: Some(Latency {
+                    mean: nanos(1.0),
+                    p50: nanos(0.8),
+                    p95: nanos(2.2),
+                    p99: nanos(4.1),
+                    longest: nanos(40.0),
+                }),
+                switches: Some(PerSecond(if clients == 1 { 310.0 } else { 70_200.0 })),
+                slices: 6,
+            }
+        })
+        .collect();
+    let parameter = |name: &str, value: f64, error: f64| FitParameter {
+        name: name.to_owned(),
+        value,
+        error: Some(error),
+    };
+    Curve {
+        points,
+        peak: level(1),
+        knee: Knee { level: level(1), low: level(1), high: level(1), beyond_last: false },
+        last_over_peak: Estimate::of(0.541, 0.512, 0.571),
+        shape: Shape::Collapse,
+        fits: vec![Fit {
+            law: "USL".to_owned(),
+            parameters: vec![
+                parameter("throughput of one client", 10_650.0, 900.0),
+                parameter("contention", 0.74, 0.21),
+                parameter("coherency", 0.031, 0.028),
+            ],
+            fitted: [10_650.0, 6_000.0, 6_200.0, 6_050.0, 5_600.0].map(PerSecond).to_vec(),
+            residual: Ratio(0.16),
+            not_identifiable: Some(
+                "the curve dips and rises again, which the law cannot follow".to_owned(),
+            ),
+        }],
+        drift: Ratio(0.021),
+    }
+}
+
+/// One line of each ledger of a level: kind, label, value, cause.
+type Row = (LineKind, &'static str, [f64; 5], Option<&'static str>);
+
+/// Cores at 1, 2, 4, 8 and 16 clients. `useful` is X · D_ref, and `idle for lock` what is left.
+const CORE_ROWS: [Row; 8] = [
+    (LineKind::Inflated, "sqlite3VdbeExec", [0.0, 0.01, 0.03, 0.03, 0.03], Some("function-1")),
+    (LineKind::Kernel, "kernel: futex", [0.0, 0.33, 0.41, 0.38, 0.38], Some("kernel-1")),
+    (LineKind::Kernel, "kernel: other", [0.0, 0.06, 0.09, 0.08, 0.08], None),
+    (
+        LineKind::IdleScheduler,
+        "idle beside a runnable thread",
+        [0.0, 0.06, 0.1, 0.19, 0.2],
+        Some("scheduler-1"),
+    ),
+    (LineKind::Foreign, "other processes", [0.01, 0.012, 0.011, 0.013, 0.012], None),
+    (LineKind::Foreign, "Kneepoint itself", [0.004, 0.018, 0.017, 0.018, 0.019], None),
+    (LineKind::IdleNoWork, "no clients to run", [1.0, 0.0, 0.0, 0.0, 0.0], None),
+    (LineKind::Unattributed, "unattributed", [0.003, 0.006, -0.004, 0.005, 0.004], None),
+];
+
+/// Shares of an operation's life, the lock taking what is left.
+const THREAD_ROWS: [Row; 3] = [
+    (LineKind::Running, "running in user code", [0.88, 0.19, 0.11, 0.05, 0.03], None),
+    (LineKind::Kernel, "running in the kernel", [0.06, 0.17, 0.06, 0.03, 0.02], Some("kernel-1")),
+    (LineKind::Runnable, "runnable, waiting for a core", [0.04, 0.07, 0.11, 0.14, 0.17], None),
+];
+
+fn ledgers() -> Vec<LevelLedger> {
+    CURVE
+        .iter()
+        .enumerate()
+        .map(|(index, &(clients, x, _))| LevelLedger {
+            level: level(clients),
+            core: core(index, x),
+            thread: thread(index, clients, x),
+        })
+        .collect()
+}
+
+fn core(index: usize, x: f64) -> CoreLedger {
+    let line = |kind, label: &str, value: f64, cause: Option<&str>| CoreLine {
+        kind,
+        label: label.to_owned(),
+        cores: about(value, 0.05),
+        cause: cause.map(str::to_owned),
+    };
+    let mut lines = vec![line(LineKind::Useful, "useful", x * DEMAND, None)];
+    lines.extend(
+        CORE_ROWS
+            .iter()
+            .map(|(kind, label, values, cause)| line(*kind, label, values[index], *cause)),
+    );
+    let sum: f64 = lines.iter().map(|line| line.cores.value.get()).sum();
+    let lock = line(LineKind::IdleLock, "idle for sqlite3BtreeEnter", 2.0 - sum, Some("lock-1"));
+    lines.insert(5, lock);
+    CoreLedger {
+        closes_to: Ratio(CORE_ROWS[7].2[index].abs() / 2.0),
+        lines,
+        total: Cores(2.0),
+        demand: about(DEMAND * if index == 0 { 1.0 } else { 2.1 }, 0.04),
+        demand_reference: Seconds(DEMAND),
+    }
+}
+
+fn thread(index: usize, clients: u32, x: f64) -> ThreadLedger {
+    let life = f64::from(clients) / x;
+    let line = |kind, label: &str, share: f64, cause: Option<&str>| ThreadLine {
+        kind,
+        label: label.to_owned(),
+        per_operation: about(share * life, 0.04),
+        cause: cause.map(str::to_owned),
+    };
+    let mut lines: Vec<_> = THREAD_ROWS
+        .iter()
+        .map(|(kind, label, shares, cause)| line(*kind, label, shares[index], *cause))
+        .collect();
+    let left = 1.0 - THREAD_ROWS.iter().map(|row| row.2[index]).sum::<f64>() - 0.004;
+    lines.push(line(LineKind::IdleLock, "blocked on sqlite3BtreeEnter", left, Some("lock-1")));
+    lines.push(line(LineKind::Unattributed, "unattributed", 0.004, None));
+    ThreadLedger { lines, per_operation: Seconds(life), closes_to: Ratio(0.004), idle_threads: 1 }
+}
+
+fn collector() -> Collector {
+    Collector {
+        tier: Some(Tier::Full),
+        cannot_see: vec![
+            "locks taken without a futex wait (spin locks are CPU time here)".to_owned(),
+            "who held a lock that is not a priority-inheritance or robust mutex".to_owned(),
+        ],
+        programs: Some(Estimate::of(0.0181, 0.0174, 0.0189)),
+        reader: Some(Ratio(0.004)),
+        on_off: Some(Estimate::of(0.972, 0.948, 0.997)),
+        running_check: Some(Ratio(0.9987)),
+        running_worst: Some((level(16), Ratio(0.0041))),
+        runnable_check: Some(Ratio(1.012)),
+        stacks: 48_211,
+        stacks_complete: Some(Ratio(0.983)),
+        losses: vec![("stack records".to_owned(), 12), ("wait map full".to_owned(), 0)],
+    }
+}
+
+fn caveats() -> Vec<Caveat> {
+    let caveat = |severity, text: &str| Caveat { severity, text: text.to_owned() };
+    vec![
+        caveat(
+            Severity::Warning,
+            "The USL fit leaves residuals of 16 %: do not use its parameters.",
+        ),
+        caveat(Severity::Note, "Two cores: the curve says nothing about larger machines."),
+        caveat(Severity::Note, "The clients share the cores with the system under test."),
+    ]
+}
