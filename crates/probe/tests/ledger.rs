@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Crew, alone, assert_closed, compute, cores, load_group, probe, ratio, waits, window};
+use kneepoint_probe::{CpuMeter, Target};
 use kneepoint_vocab::{Fact, StackKind, Tier, WaitReason};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
@@ -152,6 +153,49 @@ fn short_lived_threads_are_not_lost() {
     let running: u64 = groups.iter().map(|group| group.running.0).sum();
     let system = cores(&seen).system.0;
     assert!((ratio(running, system) - 1.0).abs() < 0.03, "threads {running}, cores {system}");
+}
+
+/// A shell running `script` until dropped.
+struct Shell(std::process::Child);
+
+impl Shell {
+    fn start(script: &str) -> Self {
+        let mut command = std::process::Command::new("sh");
+        Self(command.args(["-c", script]).spawn().expect("a shell"))
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn generators_and_children_are_told_apart() {
+    let _alone = alone();
+    let Some(mut probe) = probe("children", Tier::Full, false) else { return };
+    let system = Shell::start("while :; do (:); done");
+    let generator = Shell::start("while :; do :; done");
+    let target = Target {
+        pids: vec![system.0.id()],
+        generators: vec![generator.0.id()],
+        ..Target::default()
+    };
+    let meter = CpuMeter::start(&target);
+    let seen = window(&mut probe, &target, WINDOW);
+    let reading = meter.finish();
+    assert_closed("children", &seen);
+    println!("children: {reading:?}");
+    let shells: Vec<_> = common::groups(&seen).into_iter().filter(|g| g.name == "sh").collect();
+    let born: u32 = shells.iter().map(|group| group.threads).sum();
+    assert!(born > 10, "children are followed: {shells:?}");
+    let running: u64 = shells.iter().map(|group| group.running.0).sum();
+    let cores = cores(&seen);
+    assert!((ratio(running, cores.system.0) - 1.0).abs() < 0.03, "{running} {cores:?}");
+    assert!(cores.generator.0 > 1_000_000, "{cores:?}");
+    assert!(reading.generator_cpu.0 > 1_000_000 && reading.system_cpu.0 > 0, "{reading:?}");
 }
 
 /// BPF links that this process holds open.
