@@ -96,6 +96,15 @@ fn distrust_is_said_first() {
 }
 
 #[test]
+fn without_a_control_there_is_no_noise_floor() {
+    let mut findings = synthetic::findings();
+    findings.noise.pairs = 0;
+    let page = html::render(&findings);
+    assert!(page.contains("There was no A/A control") && !page.contains("class=\"noise\""));
+    assert!(!terminal::render(&findings, 80, false).contains("noise floor"));
+}
+
+#[test]
 fn an_empty_run_leaves_no_empty_section() {
     let mut findings = synthetic::findings();
     findings.curve.points.clear();

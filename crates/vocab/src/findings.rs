@@ -429,7 +429,7 @@ pub struct Effect {
     pub p_holm: Option<f64>,
     /// Proofs that it was active.
     pub proofs: Vec<Proof>,
-    /// Log ratios of single pairs, for the picture.
+    /// Ratios of single pairs, for the picture.
     pub pair_ratios: Vec<Ratio>,
 }
 

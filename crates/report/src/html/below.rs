@@ -119,11 +119,12 @@ pub(super) fn protocol(findings: &Findings) -> Vec<Fact> {
         fact("stopped by", protocol.stopped_by.as_str()),
         fact(
             "A/A control",
-            format!(
-                "{} over {}",
-                number::factor(&noise.ratio),
-                words::counted(noise.pairs, "pair")
-            ),
+            if noise.pairs > 0 {
+                let pairs = words::counted(noise.pairs, "pair");
+                format!("{} over {pairs}", number::factor(&noise.ratio))
+            } else {
+                "none".to_owned()
+            },
         ),
         fact(
             "drift on the absolute scale",

@@ -64,7 +64,11 @@ fn view<'a>(findings: &Findings, cause: &'a Cause, rank_here: usize) -> CauseVie
         bar: share_bar(cause),
         facts: facts(cause),
         holders: holders(cause),
-        path: cause.path.join(" ← "),
+        path: if cause.path == [cause.name.as_str()] {
+            String::new()
+        } else {
+            cause.path.join(" ← ")
+        },
         follows: follows.map(|rank| (rank, format!("cause-{rank}"))),
         cure: words::cure(findings, cause).map(|effect| {
             let ratio = effect.ratio.as_ref().map(|ratio| number::factor(ratio).value);
@@ -102,7 +106,7 @@ fn share_bar(cause: &Cause) -> Markup {
 }
 
 fn facts(cause: &Cause) -> Vec<(&'static str, String)> {
-    let mut facts = vec![("lost", format!("{} cores", number::cores(&cause.lost)))];
+    let mut facts = vec![("cores lost", number::cores(&cause.lost).to_string())];
     if let Some(waits) = &cause.waits {
         facts.push(("waits each second", number::rate(waits).to_string()));
     }
@@ -113,7 +117,7 @@ fn facts(cause: &Cause) -> Vec<(&'static str, String)> {
         facts.push(("longest wait", number::plain_seconds(longest)));
     }
     if let Some(time) = &cause.wait_per_operation {
-        facts.push(("waiting for one operation", number::seconds(time).to_string()));
+        facts.push(("waited an operation", number::seconds(time).to_string()));
     }
     if let Some(share) = cause.stacks_complete {
         facts.push(("stacks complete", number::plain_percent(share)));

@@ -51,10 +51,13 @@ pub(super) fn forest(findings: &Findings) -> Forest<'_> {
 /// Wide enough for every interval, dot and the noise band, with 1 inside.
 fn scale(findings: &Findings) -> Scale {
     let floor = findings.noise.floor.get();
-    let mut ends = vec![1.0, 1.0 + floor, 1.0 - floor, 0.8, 1.25];
+    let mut ends = vec![0.8, 1.25];
+    if findings.noise.pairs > 0 {
+        ends.extend([1.0 + floor, 1.0 - floor]);
+    }
     for effect in &findings.effects {
         ends.extend(effect.ratio.iter().flat_map(|ratio| [ratio.low.get(), ratio.high.get()]));
-        ends.extend(effect.pair_ratios.iter().map(|ratio| ratio.get().exp()));
+        ends.extend(effect.pair_ratios.iter().map(|ratio| ratio.get()));
     }
     ends.retain(|end| end.is_finite() && (1e-3..=1e3).contains(end));
     let low = ends.iter().copied().fold(1.0, f64::min);
@@ -90,17 +93,24 @@ fn across(class: &str, x: f64, from: f64, to: f64) -> Markup {
     Tag::of("line", class).part("x1", x).part("x2", x).num("y1", from).num("y2", to).done()
 }
 
-fn strip(findings: &Findings, effect: &Effect, scale: &Scale) -> Markup {
+/// The noise floor on both sides of 1; nothing where no control measured it.
+fn noise_band(findings: &Findings, scale: &Scale) -> Markup {
+    if findings.noise.pairs == 0 {
+        return Markup::default();
+    }
     let floor = findings.noise.floor.get();
     let (low, high) = (scale.at(1.0 - floor), scale.at(1.0 + floor));
-    let band =
-        Tag::of("rect", "noise").part("x", low).part("width", high - low).attr("height", "100%");
-    let mut inside = band.done();
+    let band = Tag::of("rect", "noise").part("x", low).part("width", high - low);
+    band.attr("height", "100%").done()
+}
+
+fn strip(findings: &Findings, effect: &Effect, scale: &Scale) -> Markup {
+    let mut inside = noise_band(findings, scale);
     inside.push(&across("one", scale.at(1.0), 0.0, STRIP));
     for (index, ratio) in effect.pair_ratios.iter().enumerate() {
         let lift = f64::from(u32::try_from(index % 4).unwrap_or(0)) * 3.0;
         let dot = Tag::of("circle", "pair")
-            .part("cx", scale.at(ratio.get().exp()))
+            .part("cx", scale.at(ratio.get()))
             .num("cy", STRIP - 6.0 - lift)
             .num("r", 1.8);
         inside.push(&dot.done());

@@ -75,7 +75,7 @@ struct Page<'a> {
     causes: Vec<causes::CauseView<'a>>,
     on_cpu: Markup,
     forest: forest::Forest<'a>,
-    noise: String,
+    noise: Option<String>,
     collector: Vec<Fact>,
     protocol: Vec<Fact>,
     machine: Vec<Fact>,
@@ -118,7 +118,8 @@ impl<'a> Page<'a> {
                 .map(|root| flame::draw(root, "k-running", "Where the cores were"))
                 .unwrap_or_default(),
             forest: forest::forest(findings),
-            noise: crate::number::plain_percent(findings.noise.floor),
+            noise: (findings.noise.pairs > 0)
+                .then(|| crate::number::plain_percent(findings.noise.floor)),
             collector: below::collector(findings, axis),
             protocol: below::protocol(findings),
             machine: below::machine(findings),

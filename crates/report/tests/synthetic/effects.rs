@@ -126,6 +126,6 @@ fn tried(arm: &str, label: &str, over: &str, ratio: [f64; 3], verdict: Verdict) 
         verdict,
         p_holm: None,
         proofs: Vec::new(),
-        pair_ratios: offsets.map(|offset| Ratio(value.ln() + offset * spread)).to_vec(),
+        pair_ratios: offsets.map(|offset| Ratio(value * (offset * spread).exp())).to_vec(),
     }
 }
