@@ -89,7 +89,11 @@ fn cargo(step: &Step) -> Result<()> {
 /// All tests of all crates; shows failures and result lines, counts the rest.
 fn tests(tally: &mut Tally) -> Result<()> {
     let arguments = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
-    let mut child = command(&arguments).stdout(Stdio::piped()).spawn().context("cargo test")?;
+    let mut child = command(&arguments)
+        .env("INSTA_UPDATE", "no")
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cargo test")?;
     let output = child.stdout.take().context("cargo test has no output")?;
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();

@@ -72,10 +72,9 @@ impl Tree {
             let path = format!("{prefix}{name}");
             let kind = entry.file_type()?;
             if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
-                self.paths.insert(path.clone());
                 self.enter(&entry.path(), &format!("{path}/"))?;
             } else if kind.is_file() {
-                self.paths.insert(path.clone());
+                self.know(&path);
                 if let Ok(text) = std::fs::read_to_string(entry.path()) {
                     self.files.push(File::new(&path, &text));
                 }
@@ -84,18 +83,23 @@ impl Tree {
         Ok(())
     }
 
+    /// Remembers a file and the folders around it; an empty folder is none to git either.
+    fn know(&mut self, path: &str) {
+        let mut known = path;
+        self.paths.insert(known.to_owned());
+        while let Some((folder, _)) = known.rsplit_once('/') {
+            self.paths.insert(folder.to_owned());
+            known = folder;
+        }
+    }
+
     /// A tree made of snippets, for the rules' own tests.
     #[cfg(test)]
     pub(super) fn of(snippets: &[(&str, &str)]) -> Self {
         let mut tree = Self::default();
         for (path, text) in snippets {
             tree.files.push(File::new(path, text));
-            let mut known = *path;
-            tree.paths.insert(known.to_owned());
-            while let Some((folder, _)) = known.rsplit_once('/') {
-                tree.paths.insert(folder.to_owned());
-                known = folder;
-            }
+            tree.know(path);
         }
         tree
     }
