@@ -4,16 +4,19 @@ use crate::accounts::{Account, Accounts, per_operation};
 use crate::collector::completeness;
 use crate::core_ledger::Slot;
 use crate::evidence::{Evidence, NOT_KNOWN};
-use crate::groups::{Group, Groups};
-use crate::losses::Loss;
+use crate::groups::Groups;
+use crate::losses::{Loss, work_of};
 use crate::number::quotient;
 use crate::slices::{Functions, Slice};
-use crate::stacks::{Stacks, function_of};
+use crate::stacks::Stacks;
 use crate::words;
 use kneepoint_vocab::findings::{Cause, CauseKind, LineKind};
 use kneepoint_vocab::units::{PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{Estimate, StackKind};
 use std::collections::BTreeMap;
+
+/// CPU of a lock's own functions below this part of C is not worth a word.
+const LEAST_WORK: f64 = 0.01;
 
 /// Everything that describing a cause needs.
 pub(crate) struct Context<'a> {
@@ -126,7 +129,7 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
     );
     let evidence_of = Evidence::new(context.slices, context.stacks);
     let on_cpu = |stack: &kneepoint_vocab::StackWeight| {
-        stack.kind == StackKind::OnCpu && function_of(context.stacks.frames(stack.stack)) == *what
+        stack.kind == StackKind::OnCpu && context.functions.of(stack.stack) == Some(function)
     };
     let name = what.label.clone();
     Cause {
@@ -154,7 +157,7 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
         context.accounts.estimate(context.account, |r, _| per_operation(r.blocked[group], r));
     let mean = quotient(waited, rate);
     let holders = evidence_of.holders(context.groups, group);
-    let evidence = wait_evidence(context, loss, what, rate, mean, &holders);
+    let evidence = wait_evidence(context, group, rate, mean, &holders);
     Cause {
         path: what.path.clone(),
         waits: (rate > 0.0).then_some(waits),
@@ -171,17 +174,21 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
 
 fn wait_evidence(
     context: &Context<'_>,
-    loss: &Loss,
-    what: &Group,
+    group: usize,
     rate: f64,
     mean: f64,
     holders: &[(String, Ratio)],
 ) -> String {
+    let balance = &context.account.balance;
     let mut text = format!(
         "{} of {} cores idle for it",
-        words::quantity(loss.lost.value.0),
-        words::quantity(context.account.balance.total)
+        words::quantity(balance.idle[group]),
+        words::quantity(balance.total)
     );
+    let work = work_of(balance, group, context.functions);
+    if work >= LEAST_WORK * balance.total {
+        text.push_str(&format!(", {} busy passing it on", words::quantity(work)));
+    }
     if rate > 0.0 {
         text.push_str(&format!(
             "; {} waits/s of {} each",
@@ -195,6 +202,7 @@ fn wait_evidence(
     {
         text.push_str(&format!("; holder {state} in {}", words::percent(share.0)));
     }
+    let what = &context.groups.list[group];
     if what.objects > 1 {
         text.push_str(&format!("; {} objects", what.objects));
     }

@@ -5,6 +5,7 @@ use crate::balance::Balance;
 use crate::groups::Groups;
 use crate::number::{finite, quotient};
 use crate::slices::{Functions, Row};
+use crate::stacks::Function;
 use kneepoint_vocab::Estimate;
 use kneepoint_vocab::findings::{CoreLedger, CoreLine, LineKind};
 use kneepoint_vocab::units::{Cores, Ratio, Seconds};
@@ -24,7 +25,7 @@ pub(crate) enum Slot {
     Function(usize),
     /// Inflation of all other functions, or of all where there are no stacks.
     OtherFunctions,
-    /// A wait group, by index.
+    /// A wait group, by index: idle for it, and the CPU of its own lock functions.
     Group(usize),
     /// Runnable threads beside idle cores.
     Scheduler,
@@ -32,14 +33,20 @@ pub(crate) enum Slot {
     Generator,
 }
 
-/// Functions whose inflation has a line of its own at this level, greatest first.
-pub(crate) fn shown_functions(balance: &Balance) -> Vec<usize> {
+/// Functions whose inflation has a line of its own at this level: the work of locks, which is
+/// part of their causes however small, then the greatest others.
+pub(crate) fn shown_functions(balance: &Balance, functions: &Functions) -> Vec<usize> {
     let Some(parts) = &balance.by_function else { return Vec::new() };
-    let mut shown: Vec<usize> =
-        (0..parts.len()).filter(|f| parts[*f] >= LEAST_LINE * balance.total).collect();
-    shown.sort_by(|a, b| parts[*b].total_cmp(&parts[*a]).then(a.cmp(b)));
-    shown.truncate(MOST_FUNCTIONS);
-    shown
+    let (mut work, mut plain): (Vec<usize>, Vec<usize>) =
+        (0..parts.len()).partition(|f| functions.list[*f].lock.is_some());
+    let greatest_first =
+        |a: &usize, b: &usize| parts[*b].total_cmp(&parts[*a]).then_with(|| a.cmp(b));
+    plain.retain(|f| parts[*f] >= LEAST_LINE * balance.total);
+    plain.sort_by(greatest_first);
+    plain.truncate(MOST_FUNCTIONS);
+    work.sort_by(greatest_first);
+    work.extend(plain);
+    work
 }
 
 /// Wait groups whose idle time has a line of its own at this level, greatest first.
@@ -49,6 +56,11 @@ pub(crate) fn shown_groups(balance: &Balance) -> Vec<usize> {
         .collect();
     shown.sort_by(|a, b| balance.idle[*b].total_cmp(&balance.idle[*a]).then(a.cmp(b)));
     shown
+}
+
+/// The slot that a function's inflation is charged to: its lock's, or its own.
+pub(crate) fn slot_of(what: &Function, function: usize) -> Slot {
+    what.lock.map_or(Slot::Function(function), Slot::Group)
 }
 
 /// Inflation of one function; NaN where the resample has no stacks.
@@ -84,10 +96,10 @@ impl Lines<'_> {
     }
 
     fn functions(&mut self, functions: &Functions) {
-        let shown = shown_functions(&self.account.balance);
+        let shown = shown_functions(&self.account.balance, functions);
         for function in &shown {
             let what = &functions.list[*function];
-            self.add(what.kind, &what.label, Some(Slot::Function(*function)), |_, b| {
+            self.add(what.kind, &what.label, Some(slot_of(what, *function)), |_, b| {
                 inflation_of(b, *function)
             });
         }

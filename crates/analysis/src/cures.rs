@@ -8,7 +8,7 @@
 use crate::accounts::per_operation;
 use crate::core_ledger::Slot;
 use crate::number::quotient;
-use crate::slices::{Row, Slice, mean_row};
+use crate::slices::{Functions, Row, Slice, mean_row};
 use kneepoint_vocab::findings::{Cause, Effect, Verdict};
 use kneepoint_vocab::{ArmId, ArmRole, Level, Phase};
 
@@ -21,6 +21,7 @@ pub(crate) fn cures(
     slots: &[Slot],
     effects: &[Effect],
     slices: &[Slice<'_>],
+    functions: &Functions,
     focus: Level,
 ) {
     let base = arm_row(slices, &ArmId::new(ArmId::BASELINE), focus);
@@ -29,8 +30,8 @@ pub(crate) fn cures(
         for (rank, (cause, slot)) in causes.iter_mut().zip(slots).enumerate() {
             let cured = match (&base, &treated) {
                 (Some(base), Some(treated)) => {
-                    let before = price(base, *slot);
-                    before > 0.0 && price(treated, *slot) < CURED * before
+                    let before = price(base, *slot, functions);
+                    before > 0.0 && price(treated, *slot, functions) < CURED * before
                 }
                 _ => rank == 0,
             };
@@ -69,13 +70,16 @@ fn arm_row(slices: &[Slice<'_>], arm: &ArmId, focus: Level) -> Option<Row> {
 }
 
 /// Seconds of one operation that a slot takes.
-fn price(row: &Row, slot: Slot) -> f64 {
+fn price(row: &Row, slot: Slot, functions: &Functions) -> f64 {
+    let on_cpu =
+        |function: usize| row.demand() * quotient(row.profile[function], row.profile.iter().sum());
     match slot {
-        Slot::Function(function) => {
-            row.demand() * quotient(row.profile[function], row.profile.iter().sum())
-        }
+        Slot::Function(function) => on_cpu(function),
         Slot::OtherFunctions => row.demand(),
-        Slot::Group(group) => per_operation(row.waited[group], row),
+        Slot::Group(group) => {
+            per_operation(row.waited[group], row)
+                + functions.work_of(group).map(on_cpu).sum::<f64>()
+        }
         Slot::Scheduler => per_operation(row.idle_scheduler, row),
         Slot::Generator => per_operation(row.generator, row),
     }

@@ -8,7 +8,7 @@
 //! | `curve` | where does it stop scaling? |
 //! | `slices`, `accounts`, `balance` | where did the cores of each level go? |
 //! | `core_ledger`, `thread_ledger` | the same as lines that people read |
-//! | `groups`, `naming`, `stacks` | which waits are one cause, and what is it called? |
+//! | `groups`, `naming`, `stacks`, `lock_work` | which waits are one cause, what is it called, and which CPU is its own? |
 //! | `losses`, `causes`, `evidence` | what is the lost throughput charged to? |
 //! | `effects`, `cures` | what helps, and against which cause? |
 //! | `collector`, `protocol`, `caveats` | how far can all that be relied on? |
@@ -27,6 +27,7 @@ mod evidence;
 mod flame;
 mod groups;
 mod headline;
+mod lock_work;
 mod losses;
 mod naming;
 mod number;
@@ -68,8 +69,8 @@ pub fn analyse(record: &RunRecord) -> Findings {
         .collect();
     let stacks = Stacks::new(&record.stacks);
     let groups = Groups::build(&counting, &stacks);
-    let functions = Functions::build(&counting, &stacks);
-    let slices = digest(&counting, &groups, &functions, &stacks);
+    let functions = Functions::build(&counting, &stacks, &groups);
+    let slices = digest(&counting, &groups, &functions);
     let focus = record.plan.focus;
 
     let baseline: Vec<&TrialRecord> =
@@ -146,7 +147,7 @@ struct Why<'a> {
 impl Why<'_> {
     fn explain(&self, scales: bool, effects: &[Effect]) -> (Vec<Cause>, Vec<LevelLedger>) {
         let (mut causes, slots) = if scales { Default::default() } else { self.causes() };
-        cures::cures(&mut causes, &slots, effects, &self.slices, self.focus);
+        cures::cures(&mut causes, &slots, effects, &self.slices, &self.functions, self.focus);
         let ids: BTreeMap<Slot, String> =
             slots.into_iter().zip(causes.iter().map(|cause| cause.id.clone())).collect();
         (causes, self.ledgers(&ids))
@@ -154,7 +155,7 @@ impl Why<'_> {
 
     fn causes(&self) -> (Vec<Cause>, Vec<Slot>) {
         let Some(account) = self.accounts.at(self.focus) else { return Default::default() };
-        let losses = losses::losses(&self.accounts, account);
+        let losses = losses::losses(&self.accounts, account, &self.functions);
         let slices = sweep_at(&self.slices, self.focus);
         let context = Context {
             accounts: &self.accounts,

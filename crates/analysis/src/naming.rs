@@ -179,6 +179,15 @@ pub(crate) fn naming_frames(frames: &[Frame]) -> Vec<String> {
     names
 }
 
+/// Whether the innermost user frame is lock machinery, and what the kernel does below it, if it
+/// does anything, is a futex call.
+pub(crate) fn begins_in_machinery(frames: &[Frame]) -> bool {
+    let mut kernel = frames.iter().filter(|frame| frame.module == KERNEL).peekable();
+    let in_futex = kernel.peek().is_none() || kernel.any(|frame| frame.function.contains("futex"));
+    let user = frames.iter().find(|frame| frame.module != KERNEL);
+    in_futex && user.is_some_and(|frame| is_machinery(&frame.function))
+}
+
 /// The frames that may name a kernel lock: kernel functions outside the lock's slow path and
 /// the scheduler, innermost first.
 pub(crate) fn kernel_naming_frames(frames: &[Frame]) -> Vec<String> {
@@ -322,6 +331,17 @@ mod tests {
             ("__x64_sys_munmap", KERNEL),
         ]);
         assert_eq!(kernel_naming_frames(&frames)[0], "__vm_munmap");
+    }
+
+    #[test]
+    fn only_futex_calls_are_lock_machinery_in_the_kernel() {
+        let futex = [("wake_up_q", KERNEL), ("futex_wake", KERNEL), ("pthread_mutex_unlock", "c")];
+        assert!(begins_in_machinery(&stack(&futex)));
+        assert!(begins_in_machinery(&stack(&[("pthread_mutex_lock", "c"), ("post", "app")])));
+        let fault = [("exc_page_fault", KERNEL), ("pthread_mutex_lock", "c")];
+        assert!(!begins_in_machinery(&stack(&fault)));
+        assert!(!begins_in_machinery(&stack(&[("post", "app"), ("pthread_mutex_lock", "c")])));
+        assert!(!begins_in_machinery(&[]));
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Trials digested into rows of rates, so that means over blocks are plain weighted sums.
 
 use crate::groups::{Groups, is_wait_for_work};
+use crate::lock_work::LockWork;
 use crate::number::{count, finite, quotient, seconds};
 use crate::stacks::{Function, Stacks, function_of};
+use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::units::Unit;
 use kneepoint_vocab::{
-    ArmId, CoreTime, Fact, Level, Phase, StackKind, ThreadRole, ThreadTime, TrialRecord, Wait,
+    ArmId, CoreTime, Fact, Frame, Level, Phase, StackId, StackKind, ThreadRole, ThreadTime,
+    TrialRecord, Wait,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A block within its start: the unit of resampling.
 pub(crate) type Block = (u32, u32);
@@ -15,27 +18,61 @@ pub(crate) type Block = (u32, u32);
 /// User functions and kernel entries that CPU time is told apart by.
 pub(crate) struct Functions {
     pub(crate) list: Vec<Function>,
-    index: BTreeMap<Function, usize>,
+    by_stack: BTreeMap<StackId, usize>,
 }
 
 impl Functions {
     /// All that occur on a core in `trials`.
-    pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>) -> Self {
-        let mut index = BTreeMap::new();
+    pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>, groups: &Groups) -> Self {
+        let work = LockWork::build(trials, groups, stacks);
+        let mut of_stack: BTreeMap<StackId, Function> = BTreeMap::new();
         for trial in trials {
             for fact in &trial.facts {
                 if let Fact::Stack(stack) = fact
                     && stack.kind == StackKind::OnCpu
                 {
-                    index.entry(function_of(stacks.frames(stack.stack))).or_insert(0);
+                    of_stack
+                        .entry(stack.stack)
+                        .or_insert_with(|| classify(stacks.frames(stack.stack), &work, groups));
                 }
             }
         }
-        let list: Vec<Function> = index.keys().cloned().collect();
-        for (position, value) in index.values_mut().enumerate() {
-            *value = position;
+        let distinct: BTreeSet<Function> = of_stack.values().cloned().collect();
+        let list: Vec<Function> = distinct.into_iter().collect();
+        let by_stack = of_stack
+            .into_iter()
+            .filter_map(|(stack, function)| Some((stack, list.binary_search(&function).ok()?)))
+            .collect();
+        Self { list, by_stack }
+    }
+
+    /// The function that a stack taken on a core counts for, by index.
+    pub(crate) fn of(&self, stack: StackId) -> Option<usize> {
+        self.by_stack.get(&stack).copied()
+    }
+
+    /// The functions that are work of the lock of wait group `group`, by index.
+    pub(crate) fn work_of(&self, group: usize) -> impl Iterator<Item = usize> {
+        self.list
+            .iter()
+            .enumerate()
+            .filter(move |(_, function)| function.lock == Some(group))
+            .map(|(index, _)| index)
+    }
+}
+
+fn classify(frames: &[Frame], work: &LockWork, groups: &Groups) -> Function {
+    let plain = function_of(frames);
+    match work.of(frames) {
+        None => plain,
+        Some(group) => {
+            let name = &groups.list[group].name;
+            let label = match plain.kind {
+                LineKind::Kernel => format!("futex calls of {name}"),
+                _ => format!("lock and unlock of {name}"),
+            };
+            Function { kind: plain.kind, label, lock: Some(group) }
         }
-        Self { list, index }
     }
 }
 
@@ -94,11 +131,10 @@ pub(crate) fn digest<'a>(
     trials: &[&'a TrialRecord],
     groups: &Groups,
     functions: &Functions,
-    stacks: &Stacks<'_>,
 ) -> Vec<Slice<'a>> {
     trials
         .iter()
-        .filter_map(|trial| row(trial, groups, functions, stacks).map(|row| Slice { trial, row }))
+        .filter_map(|trial| row(trial, groups, functions).map(|row| Slice { trial, row }))
         .collect()
 }
 
@@ -113,12 +149,7 @@ pub(crate) fn sweep_at<'s, 'a>(slices: &'s [Slice<'a>], level: Level) -> Vec<&'s
         .collect()
 }
 
-fn row(
-    trial: &TrialRecord,
-    groups: &Groups,
-    functions: &Functions,
-    stacks: &Stacks<'_>,
-) -> Option<Row> {
+fn row(trial: &TrialRecord, groups: &Groups, functions: &Functions) -> Option<Row> {
     let core = trial.facts.iter().find_map(|fact| match fact {
         Fact::CoreTime(core) if core.cores > 0 && core.total.0 > 0 => Some(*core),
         _ => None,
@@ -139,9 +170,8 @@ fn row(
         match fact {
             Fact::Wait(wait) => add_wait(&mut row, trial, wait, groups, window),
             Fact::Stack(stack) if stack.kind == StackKind::OnCpu => {
-                let function = function_of(stacks.frames(stack.stack));
-                if let Some(position) = functions.index.get(&function) {
-                    row.profile[*position] += seconds(stack.weight);
+                if let Some(position) = functions.of(stack.stack) {
+                    row.profile[position] += seconds(stack.weight);
                 }
             }
             _ => {}

@@ -31,6 +31,8 @@ impl<'a> Stacks<'a> {
 pub(crate) struct Function {
     pub(crate) kind: LineKind,
     pub(crate) label: String,
+    /// The lock whose work this is, by wait group.
+    pub(crate) lock: Option<usize>,
 }
 
 /// The function that a stack taken on a core counts for.
@@ -42,10 +44,10 @@ pub(crate) fn function_of(frames: &[Frame]) -> Function {
     let kernel: Vec<&str> =
         frames.iter().filter(|f| f.module == KERNEL).map(|f| f.function.as_str()).collect();
     if !kernel.is_empty() {
-        return Function { kind: LineKind::Kernel, label: kernel_entry(&kernel) };
+        return Function { kind: LineKind::Kernel, label: kernel_entry(&kernel), lock: None };
     }
     let label = frames.first().map_or("unknown function", |frame| frame.function.as_str());
-    Function { kind: LineKind::Inflated, label: label.to_owned() }
+    Function { kind: LineKind::Inflated, label: label.to_owned(), lock: None }
 }
 
 /// A system call before a page fault before an interrupt: a fault inside a call belongs to it.
@@ -137,7 +139,7 @@ mod tests {
         let user = stack(&[("spin", "app"), ("work", "app"), ("main", "app")]);
         assert_eq!(
             function_of(&user),
-            Function { kind: LineKind::Inflated, label: "spin".to_owned() }
+            Function { kind: LineKind::Inflated, label: "spin".to_owned(), lock: None }
         );
         assert_eq!(function_of(&[]).label, "unknown function");
     }

@@ -5,7 +5,7 @@
 //! profile of the whole system under test, since stacks are not told apart by thread.
 
 use crate::accounts::{Account, Accounts, per_operation};
-use crate::core_ledger::Slot;
+use crate::core_ledger::{Slot, slot_of};
 use crate::groups::Groups;
 use crate::number::{finite, quotient};
 use crate::slices::{Functions, Row};
@@ -54,9 +54,11 @@ impl Lines<'_> {
         shown.sort_by(|a, b| shares[*b].total_cmp(&shares[*a]).then(a.cmp(b)));
         shown.truncate(MOST_FUNCTIONS);
         for function in &shown {
-            let label = functions.list[*function].label.clone();
-            let label = if label.starts_with("kernel: ") { label } else { format!("in {label}") };
-            self.add(LineKind::Running, label, Some(Slot::Function(*function)), |row| {
+            let what = &functions.list[*function];
+            let label = what.label.clone();
+            let plain = what.lock.is_some() || label.starts_with("kernel: ");
+            let label = if plain { label } else { format!("in {label}") };
+            self.add(LineKind::Running, label, Some(slot_of(what, *function)), |row| {
                 row.running * share_of(row, *function)
             });
         }
