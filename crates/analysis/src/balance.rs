@@ -5,12 +5,13 @@
 //!   + steal + irq + idle not asked for + Σ_c idle for c + idle for the scheduler + U
 //! ```
 //!
-//! The system's CPU comes from `schedstat`, everything else from the collector, so U is a real
-//! check. Two rules need words:
+//! The system's CPU is summed over its threads, everything else over its cores: two accounts of
+//! the same switches, so U is a check of the one against the other. `schedstat` is not used for
+//! it: where waits are short it books the way of a core out of idling, and of a stranger off the
+//! core, on the thread that was woken. It stays a check of its own. Two rules need words:
 //!
 //! * *Steal and interrupts.* The collector's clock runs on while the hypervisor or an interrupt
-//!   holds a core, so both lie inside its other lines, while `schedstat` may leave them out.
-//!   They get lines of their own only as far as the other lines leave something to account
+//!   holds a core, so both lie inside its other lines. They get lines of their own only as far as the other lines leave something to account
 //!   for: steal first, then irq, never more than `/proc/stat` counted.
 //! * *Idle.* Idle that was charged to a wait stays there. At N clients C − N cores (or those
 //!   outside the level's CPU set) were not asked for: they are taken from uncharged idle first,

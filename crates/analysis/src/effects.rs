@@ -3,7 +3,8 @@
 //!
 //! A pair is the two arms' slices of one block. A verdict *better* or *worse* needs three
 //! things: the interval excludes 1, the estimate lies beyond the noise floor, and the p-value
-//! holds after Holm's correction. *No effect* needs the whole interval within the greater of
+//! holds after Holm's correction. A run that stopped because a look found enough is judged at
+//! that look's nominal level, so that looking often does not find more than 5 % in all. *No effect* needs the whole interval within the greater of
 //! the plan's smallest effect and the noise floor; it names the greatest deviation that the
 //! interval still allows. Everything else is undecided.
 
@@ -13,6 +14,7 @@ use crate::slices::Block;
 use kneepoint_stats::holm;
 use kneepoint_stats::interval::mean_interval;
 use kneepoint_stats::paired::{Pair, PairedEffect, Scope, effect};
+use kneepoint_stats::sequential::Spending;
 use kneepoint_vocab::findings::{Effect, Noise, Verdict};
 use kneepoint_vocab::units::{PerSecond, Ratio, Seconds, Unit};
 use kneepoint_vocab::{
@@ -53,9 +55,11 @@ pub(crate) fn compare(record: &RunRecord, trials: &[&TrialRecord]) -> Compared {
         .collect();
     let noise = noise(&arms);
     let adjusted = adjusted(&arms);
-    let effects =
-        arms.iter().zip(adjusted).map(|(arm, p)| describe(arm, p, &noise, record, &trials));
     let blocks: BTreeSet<Block> = trials.iter().map(|t| (t.id.start, t.id.block)).collect();
+    let error = error_of_look(record, tally(blocks.len()));
+    let judge = Judge { noise: &noise, plan: &record.plan, error };
+    let effects =
+        arms.iter().zip(adjusted).map(|(arm, p)| describe(arm, p, &judge, record, &trials));
     let starts = arms.iter().filter_map(|arm| arm.effect.map(|effect| effect.starts)).max();
     Compared {
         effects: effects.collect(),
@@ -64,6 +68,28 @@ pub(crate) fn compare(record: &RunRecord, trials: &[&TrialRecord]) -> Compared {
         few_starts: starts.filter(|starts| *starts < STARTS_TO_RESAMPLE),
         noise,
     }
+}
+
+/// Two-sided error of the look that ended the run after so many blocks; 5 % where none did.
+fn error_of_look(record: &RunRecord, blocks: u32) -> f64 {
+    let plain = 1.0 - CONFIDENCE;
+    let decided = record.end.as_ref().is_some_and(|end| end.stopped_by == "decided");
+    let (least, most) = record.plan.effect_blocks;
+    if !decided || least == 0 || !(least..=most).contains(&blocks) {
+        return plain;
+    }
+    let fractions: Vec<f64> =
+        (least..=blocks).map(|looked| f64::from(looked) / f64::from(most)).collect();
+    let levels = Spending::new(plain).nominal_levels(&fractions);
+    levels.ok().and_then(|levels| levels.last().copied()).unwrap_or(plain)
+}
+
+/// What verdicts are held against.
+struct Judge<'a> {
+    noise: &'a Noise,
+    plan: &'a Plan,
+    /// Two-sided error that an adjusted p-value must stay below.
+    error: f64,
 }
 
 fn comparison<'a>(arm: &'a ArmPlan, record: &RunRecord, trials: &[&TrialRecord]) -> Comparison<'a> {
@@ -137,7 +163,7 @@ fn adjusted(arms: &[Comparison<'_>]) -> Vec<Option<f64>> {
 fn describe(
     arm: &Comparison<'_>,
     p_holm: Option<f64>,
-    noise: &Noise,
+    judge: &Judge<'_>,
     record: &RunRecord,
     trials: &[&TrialRecord],
 ) -> Effect {
@@ -155,7 +181,7 @@ fn describe(
         throughput: if arm.proven { throughput(&arm.plan.id, trials) } else { None },
         pairs: tally(arm.pairs.len()),
         starts: tally(used.len().max(starts.len())),
-        verdict: verdict(arm, effect, p_holm, noise, &record.plan),
+        verdict: verdict(arm, effect, p_holm, judge),
         p_holm,
         proofs: distinct_proofs(&starts),
         pair_ratios: if arm.proven {
@@ -194,9 +220,9 @@ fn verdict(
     arm: &Comparison<'_>,
     effect: Option<PairedEffect>,
     p_holm: Option<f64>,
-    noise: &Noise,
-    plan: &Plan,
+    judge: &Judge<'_>,
 ) -> Verdict {
+    let (noise, plan) = (judge.noise, judge.plan);
     if !arm.proven {
         return Verdict::Invalid;
     }
@@ -210,7 +236,7 @@ fn verdict(
     let ratio: Estimate<Ratio> = from_interval(effect.ratio(CONFIDENCE));
     let distance = ratio.value.0 - 1.0;
     let excludes_one = ratio.low.0 > 1.0 || ratio.high.0 < 1.0;
-    let holds = p_holm.is_none_or(|p| p < 1.0 - CONFIDENCE);
+    let holds = p_holm.is_none_or(|p| p < judge.error);
     if excludes_one && holds && distance.abs() > noise.floor.0 {
         return if distance > 0.0 { Verdict::Better } else { Verdict::Worse };
     }
@@ -288,7 +314,8 @@ mod tests {
         let pairs: Vec<Pair> = (0..10).map(pair).collect();
         let effect = effect(&pairs, Scope::TheseStarts).ok();
         let arm = Comparison { plan: &plan.arms[0], pairs, effect, proven: true };
-        verdict(&arm, effect, Some(p_holm), &noise_of(floor), &plan)
+        let noise = noise_of(floor);
+        verdict(&arm, effect, Some(p_holm), &Judge { noise: &noise, plan: &plan, error: 0.05 })
     }
 
     #[test]

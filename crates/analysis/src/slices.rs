@@ -83,7 +83,7 @@ pub(crate) struct Row {
     pub(crate) throughput: f64,
     /// Cores watched.
     pub(crate) cores: f64,
-    /// CPU of the system under test, by `schedstat` where it was read.
+    /// CPU of the system under test, summed over its threads.
     pub(crate) system: f64,
     pub(crate) generator: f64,
     pub(crate) foreign: f64,
@@ -198,7 +198,7 @@ fn add_threads(row: &mut Row, trial: &TrialRecord, window: f64) {
     for fact in &trial.facts {
         let Fact::ThreadTime(time) = fact else { continue };
         any = true;
-        system += seconds(time.schedstat_running.unwrap_or(time.running)) / window;
+        system += seconds(time.running) / window;
         row.switches += count(time.switches) / window;
         if time.role == Some(ThreadRole::Client) {
             row.clients += f64::from(time.threads);

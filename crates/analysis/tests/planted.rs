@@ -422,17 +422,39 @@ fn clients_that_sleep_are_no_scaling_defect() {
 }
 
 #[test]
-fn schedstat_is_the_reference_for_cpu() {
+fn schedstat_is_a_check_and_no_part_of_the_ledger() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 5, locked);
     for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
         if let Fact::ThreadTime(time) = fact {
-            time.running = Nanos(time.running.0 * 9 / 10);
+            time.schedstat_running = Some(Nanos(time.running.0 * 10 / 9));
         }
     }
     let findings = analyse(&record);
     let ledger = findings.ledgers.iter().find(|l| l.level.clients == 1).unwrap();
-    assert!((ledger.core.demand.value.0 - 0.9e-3).abs() < 0.02e-3, "{:?}", ledger.core.demand);
+    assert!((ledger.core.demand.value.0 - 1e-3).abs() < 0.02e-3, "{:?}", ledger.core.demand);
     assert!((findings.collector.running_check.unwrap().0 - 0.9).abs() < 1e-6);
     assert!(findings.caveats.iter().any(|caveat| caveat.text.contains("schedstat")));
+}
+
+#[test]
+fn futex_calls_by_the_callers_of_a_lock_are_part_of_its_cause() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, locked);
+    let apart = analyse(&record);
+    let caller = record.stacks[2].frames[3].clone();
+    record.stacks[1].frames[3] = caller;
+    let together = analyse(&record);
+    let share = |findings: &kneepoint_vocab::Findings| {
+        findings.causes.iter().find(|cause| cause.id == "lock-1").map(|cause| cause.share.value.0)
+    };
+    let futex = apart.causes.iter().find(|cause| cause.name == "kernel: futex").unwrap();
+    assert!(together.causes.iter().all(|cause| cause.name != "kernel: futex"));
+    let sum = share(&apart).unwrap() + futex.share.value.0;
+    assert!((share(&together).unwrap() - sum).abs() < 1e-9, "{:?}", together.causes);
+    let lock = together.causes.iter().find(|cause| cause.id == "lock-1").unwrap();
+    assert!(lock.evidence.contains("busy passing it on"), "{}", lock.evidence);
+    let focus = together.ledgers.iter().find(|ledger| ledger.level == together.focus).unwrap();
+    let charged = focus.core.lines.iter().filter(|line| line.cause.as_deref() == Some("lock-1"));
+    assert_eq!(charged.count(), 2, "idle for the lock, and its futex calls");
 }

@@ -166,7 +166,6 @@ fn parse_ratio(text: &str) -> Result<Ratio, String> {
     }
 }
 
-
 /// `80s`, `5m`, `1h` or bare seconds; at most a week.
 fn parse_duration(text: &str) -> Result<Nanos, String> {
     const WEEK: f64 = 604_800.0;
@@ -178,7 +177,7 @@ fn parse_duration(text: &str) -> Result<Nanos, String> {
         _ => (text, 1.0),
     };
     match digits.parse::<f64>().map(|value| value * scale) {
-        Ok(seconds) if seconds >= 1.0 && seconds <= WEEK => {
+        Ok(seconds) if (1.0..=WEEK).contains(&seconds) => {
             u64::try_from(std::time::Duration::from_secs_f64(seconds).as_millis())
                 .map(Nanos::from_millis)
                 .map_err(|error| error.to_string())

@@ -52,6 +52,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::List(args)) => commands::list::list(&args),
         Some(Command::Doctor(args)) => commands::doctor::doctor(&args),
         Some(Command::Recover) => commands::recover::recover(),
-        Some(Command::ServeWorkload { .. }) | None => Err(cli::UsageError("no command given: try `kneepoint run` or --help".into()).into()),
+        Some(Command::ServeWorkload { .. }) | None => {
+            Err(cli::UsageError("no command given: try `kneepoint run` or --help".into()).into())
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! Plans the trials of a run, runs them, and writes the run directory.
 //!
-//! The only loop over trials is in [`run`]; nothing here judges what was measured, beyond
+//! The only loop over trials is in [`run()`]; nothing here judges what was measured, beyond
 //! deciding when enough was.
 //!
 //! * [`options`]: what the caller asks for.
-//! * [`plan`]: options and a recipe to a [`kneepoint_vocab::Plan`].
+//! * [`mod@plan`]: options and a recipe to a [`kneepoint_vocab::Plan`].
 //! * [`order`]: the seeded random order of slices within blocks.
-//! * [`run`]: the whole experiment.
-//! * [`store`]: writes the run directory; [`open`]: reads it back.
+//! * [`run()`]: the whole experiment.
+//! * [`store`]: writes the run directory; [`mod@open`]: reads it back.
 
 mod arms;
 mod clock;

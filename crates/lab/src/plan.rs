@@ -13,9 +13,10 @@ const RAMP: Nanos = Nanos::from_millis(100);
 /// Sweep blocks where the recipe names none.
 const SWEEP_BLOCKS: u32 = 6;
 /// Least and most effect blocks where the recipe names none.
-const EFFECT_BLOCKS: (u32, u32) = (9, 12);
-/// Effect blocks to a start: three starts within the least number of blocks.
-const BLOCKS_PER_START: u32 = 3;
+const EFFECT_BLOCKS: (u32, u32) = (8, 12);
+/// Effect blocks to a start. A start is one draw of the memory layout, and effects are judged by
+/// how they hold across starts: as many starts as blocks give the narrowest honest interval.
+const BLOCKS_PER_START: u32 = 1;
 /// Half-width of an effect's interval at which it may stop.
 const PRECISION: Ratio = Ratio(0.05);
 /// Effects smaller than this are 'no effect'.

@@ -224,7 +224,8 @@ impl Runner<'_> {
                 return Ok(());
             }
             let polluted = self.is_polluted(taken.pollution);
-            let last = attempt + 1 == MOST_ATTEMPTS || self.clock.now() + self.pending > self.plan.budget;
+            let last =
+                attempt + 1 == MOST_ATTEMPTS || self.clock.now() + self.pending > self.plan.budget;
             let disposition = match (polluted, last) {
                 (false, _) => Disposition::Kept,
                 (true, false) => Disposition::Polluted,
@@ -248,11 +249,8 @@ impl Runner<'_> {
 
     fn take(&mut self, planned: &Planned) -> Result<Taken> {
         let unprobed = planned.arm.0 == ArmId::UNPROBED;
-        let shape = Shape {
-            clients: planned.level.clients,
-            ramp: self.plan.ramp,
-            length: self.plan.slice,
-        };
+        let shape =
+            Shape { clients: planned.level.clients, ramp: self.plan.ramp, length: self.plan.slice };
         let system = self.arms.system(&planned.arm)?;
         if !unprobed {
             return slice::take(system, Some(&mut self.probe), &shape, &self.clock, self.stop);

@@ -38,7 +38,7 @@ pub(crate) struct Planned {
 }
 
 /// Assumed cost of a round's new starts until the first ones are measured.
-pub(crate) const START_ESTIMATE: Nanos = Nanos::from_millis(2_000);
+pub(crate) const START_ESTIMATE: Nanos = Nanos::from_millis(700);
 /// Assumed cost of the warm-up.
 pub(crate) const WARM_UP_ESTIMATE: Nanos = Nanos::from_millis(1_500);
 /// Assumed cost of a slice beyond its ramp and window: starting and stopping clients, reading

@@ -44,10 +44,13 @@ pub(crate) fn take(
     }
     let begin = clock.now();
     sleep(shape.length, stop);
+    if let Some(probe) = probe.as_deref_mut() {
+        probe.freeze()?;
+    }
     let end = clock.now();
     let reading = meter.finish();
-    let observation = probe.map(Probe::close).transpose()?;
     let output = system.finish()?;
+    let observation = probe.map(Probe::collect).transpose()?;
     let (facts, stacks) =
         observation.map_or((Vec::new(), Vec::new()), |seen| (seen.facts, seen.new_stacks));
     let exact = facts.iter().find_map(|fact| match fact {
@@ -59,10 +62,7 @@ pub(crate) fn take(
     Ok(Taken {
         window: Window { begin, length: Nanos(end.0 - begin.0) },
         output,
-        pollution: Pollution {
-            foreign: exact.unwrap_or(reading.foreign),
-            steal: reading.steal,
-        },
+        pollution: Pollution { foreign: exact.unwrap_or(reading.foreign), steal: reading.steal },
         facts,
         stacks,
     })

@@ -82,8 +82,11 @@ mod tests {
                     start: block,
                     level: plan.focus,
                 };
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss,
-                    reason = "test factors are near 1")]
+                #[allow(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "test factors are near 1"
+                )]
                 let operations = (1e6 * factor(&arm.id.0, block)) as u64;
                 trials.push(TrialRecord {
                     id,

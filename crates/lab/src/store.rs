@@ -75,9 +75,11 @@ impl Store {
         }
         let file = |name: &str| {
             let path = directory.join(name);
-            OpenOptions::new().append(true).create(true).open(&path).map_err(|source| {
-                StoreError::Write { path, source, written: 0 }
-            })
+            OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(&path)
+                .map_err(|source| StoreError::Write { path, source, written: 0 })
         };
         let store = Self {
             arms: file(ARMS)?,

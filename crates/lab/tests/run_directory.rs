@@ -1,5 +1,7 @@
 //! The run directory survives what befalls it: cuts anywhere, other schemas, full disks.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use kneepoint_lab::open::{OpenError, open};
 use kneepoint_lab::store::{self, Store};
 use kneepoint_vocab::*;
@@ -99,12 +101,8 @@ fn written(directory: &Path, trials: u32) {
     for block in 0..trials {
         store.trial(&trial(block), &[stack(block)]).unwrap();
     }
-    let end = RunEnd {
-        elapsed: Nanos(1),
-        stopped_by: "decided".into(),
-        steady: true,
-        remarks: vec![],
-    };
+    let end =
+        RunEnd { elapsed: Nanos(1), stopped_by: "decided".into(), steady: true, remarks: vec![] };
     store.end(&end).unwrap();
 }
 

@@ -54,9 +54,12 @@ static __always_inline int wake(u64 *ctx, struct task_struct *p, u8 proven)
 			classify(p, t, 0);
 		}
 	}
+	if (t->state == RUN)
+		t->early_wake = bpf_ktime_get_ns();
 	if (t->state != BLK)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
+	t->early_wake = 0;
 	t->blocked += since(t->ts, now);
 	t->wake_ts = now;
 	t->ts = now;

@@ -41,8 +41,7 @@ pub(crate) fn finish_json(findings: &Findings) -> Result<u8> {
 
 /// Prints the findings for people, and says by the exit code whether to rely on them.
 pub(crate) fn finish(findings: &Findings, page: &Path) -> Result<u8> {
-    let mut text =
-        kneepoint_report::terminal::render(findings, print::width(), print::colour());
+    let mut text = kneepoint_report::terminal::render(findings, print::width(), print::colour());
     text.push_str(&format!("report  {}\n", page.display()));
     print::out(&text)?;
     Ok(code(findings))

@@ -28,11 +28,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     bar.finish();
     let findings = report::findings(&outcome.directory)?;
     let page = report::write_into(&findings, &outcome.directory)?;
-    let code = if args.json {
-        report::finish_json(&findings)?
-    } else {
-        report::finish(&findings, &page)?
-    };
+    let code =
+        if args.json { report::finish_json(&findings)? } else { report::finish(&findings, &page)? };
     Ok(if outcome.interrupted { ERROR } else { code })
 }
 
@@ -59,7 +56,8 @@ fn recipe(name: &str) -> Result<Recipe> {
 
 /// `kneepoint-runs/2026-11-21T20-31-05`, from the run's begin.
 fn default_directory(host: &Host) -> PathBuf {
-    let stamp: String = host.begun.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
+    let stamp: String =
+        host.begun.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
     PathBuf::from("kneepoint-runs").join(stamp)
 }
 

@@ -47,6 +47,17 @@ pub(crate) struct EbpfCollector {
     lore: LockLore,
     always_from: u64,
     window: Option<OpenWindow>,
+    frozen: Option<FrozenWindow>,
+}
+
+/// A window that has ended, before its stacks are named.
+struct FrozenWindow {
+    harvest: Harvest,
+    /// Processes of the system.
+    system: Vec<u32>,
+    ticks: stat::CpuTicks,
+    cost: CollectorCost,
+    opened: OpenWindow,
 }
 
 /// What was read when the window began.
@@ -116,6 +127,7 @@ impl EbpfCollector {
             lore: LockLore::default(),
             always_from: ALWAYS_FROM_FIRST,
             window: None,
+            frozen: None,
         };
         collector.reattach()?;
         Ok(collector)
@@ -209,12 +221,16 @@ impl EbpfCollector {
         Ok(control)
     }
 
-    pub(crate) fn close(&mut self) -> Result<Observation, ProbeError> {
+    /// Ends the window: reads all that must be read while the threads live.
+    pub(crate) fn freeze(&mut self) -> Result<(), ProbeError> {
         let window = self.window.take().ok_or(ProbeError::Order("no window is open"))?;
         let mut control = window.control;
         control.active = 0;
         self.maps.set_control(&control)?;
         let end = sys::monotonic();
+        if let Some(stacks) = &self.stacks {
+            stacks.pause();
+        }
         let cost = self.cost(window.programs, window.kneepoint);
         let ticks = stat::read_machine(&self.cpus).unwrap_or_default().since(window.ticks);
         let system: Vec<u32> = self
@@ -233,19 +249,27 @@ impl EbpfCollector {
             waits: self.maps.drain_waits()?,
             exited: self.maps.drain_exited()?,
             cores: self.watched_cores()?,
-            counts: [window.counts, counts],
+            counts: [window.counts.clone(), counts],
             ..Harvest::default()
         };
         harvest.silent = silent_threads(&harvest, &window.clients);
+        self.frozen = Some(FrozenWindow { harvest, system, ticks, cost, opened: window });
+        Ok(())
+    }
+
+    /// The facts of the frozen window. Its threads may be gone; naming stacks takes its time.
+    pub(crate) fn collect(&mut self) -> Result<Observation, ProbeError> {
+        let frozen = self.frozen.take().ok_or(ProbeError::Order("no window is frozen"))?;
+        let FrozenWindow { mut harvest, system, ticks, cost, opened } = frozen;
         let stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
-        let waits = offcpu::by_mark(&self.wait_records(&harvest.threads, end));
+        let waits = offcpu::by_mark(&self.wait_records(&harvest.threads, harvest.end));
         self.lore.learn(&stacks.new_stacks, &stacks.marked, &waits);
         self.name_objects(&harvest, &system);
         harvest.objects = self.lore.objects().clone();
         let counters = self.maps.counters()?;
-        let counters = std::array::from_fn(|index| counters[index] - window.counters[index]);
-        self.steer(counters[counter::MARKS as usize], end - control.window);
-        let skipped = self.recursion_misses().saturating_sub(window.skipped);
+        let counters = std::array::from_fn(|index| counters[index] - opened.counters[index]);
+        self.steer(counters[counter::MARKS as usize], harvest.end - harvest.begin);
+        let skipped = self.recursion_misses().saturating_sub(opened.skipped);
         let missed = Missed { counters, skipped };
         Ok(facts::assemble(&harvest, stacks, &waits, &missed, ticks, cost))
     }

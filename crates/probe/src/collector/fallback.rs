@@ -33,6 +33,15 @@ pub(crate) struct FallbackCollector {
     cpus: Vec<u32>,
     stacks: Option<StackCollector>,
     window: Option<OpenWindow>,
+    frozen: Option<FrozenWindow>,
+}
+
+/// A window that has ended, before its stacks are named.
+struct FrozenWindow {
+    ledger: Ledger,
+    readings: Readings,
+    meter: MeterReading,
+    length: u64,
 }
 
 struct OpenWindow {
@@ -46,7 +55,7 @@ struct OpenWindow {
 
 impl FallbackCollector {
     pub(crate) fn new(cpus: Vec<u32>, stacks: Option<StackCollector>) -> Self {
-        Self { cpus, stacks, window: None }
+        Self { cpus, stacks, window: None, frozen: None }
     }
 
     pub(crate) fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
@@ -71,8 +80,12 @@ impl FallbackCollector {
         Ok(())
     }
 
-    pub(crate) fn close(&mut self) -> Result<Observation, ProbeError> {
+    /// Ends the window: reads all that must be read while the threads live.
+    pub(crate) fn freeze(&mut self) -> Result<(), ProbeError> {
         let window = self.window.take().ok_or(ProbeError::Order("no window is open"))?;
+        if let Some(stacks) = &self.stacks {
+            stacks.pause();
+        }
         window.stop.store(true, Ordering::Relaxed);
         let readings = window
             .sampler
@@ -81,10 +94,18 @@ impl FallbackCollector {
         let end = sys::monotonic();
         let counts = tasks::counts(&tasks::family(&window.target.pids));
         let meter = window.meter.finish();
-        let stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
         let clients = window.target.clients.iter().copied().collect();
         let ledger = Ledger::of(&readings, [&window.counts, &counts], &clients, window.begin, end);
-        Ok(self.assemble(ledger, &readings, meter, stacks, end - window.begin))
+        self.frozen = Some(FrozenWindow { ledger, readings, meter, length: end - window.begin });
+        Ok(())
+    }
+
+    /// The facts of the frozen window.
+    pub(crate) fn collect(&mut self) -> Result<Observation, ProbeError> {
+        let frozen = self.frozen.take().ok_or(ProbeError::Order("no window is frozen"))?;
+        let FrozenWindow { ledger, readings, meter, length } = frozen;
+        let stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
+        Ok(self.assemble(ledger, &readings, meter, stacks, length))
     }
 
     fn assemble(

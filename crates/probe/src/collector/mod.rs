@@ -131,15 +131,37 @@ impl Probe {
         }
     }
 
-    /// Ends the window; the facts are complete.
+    /// Ends the window, and reads all that must be read while its threads live. They may end
+    /// before [`Probe::collect`].
     ///
     /// # Errors
     /// No window is open, or a map failed.
-    pub fn close(&mut self) -> Result<Observation, ProbeError> {
+    pub fn freeze(&mut self) -> Result<(), ProbeError> {
         match &mut self.inner {
-            Inner::Full(full) => full.close(),
-            Inner::Fallback(fallback) => fallback.close(),
+            Inner::Full(full) => full.freeze(),
+            Inner::Fallback(fallback) => fallback.freeze(),
         }
+    }
+
+    /// The facts of the frozen window. Names stacks, which takes CPU: not while the system is
+    /// being measured.
+    ///
+    /// # Errors
+    /// No window is frozen, or a map failed.
+    pub fn collect(&mut self) -> Result<Observation, ProbeError> {
+        match &mut self.inner {
+            Inner::Full(full) => full.collect(),
+            Inner::Fallback(fallback) => fallback.collect(),
+        }
+    }
+
+    /// [`Probe::freeze`], then [`Probe::collect`].
+    ///
+    /// # Errors
+    /// Theirs.
+    pub fn close(&mut self) -> Result<Observation, ProbeError> {
+        self.freeze()?;
+        self.collect()
     }
 
     /// Takes the programs off the kernel's tracepoints; they stay loaded.

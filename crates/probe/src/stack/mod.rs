@@ -11,12 +11,14 @@
 //! | `events` | which events are opened, with and without privileges |
 //! | `maps`, `image`, `cfi` | what a process has mapped, its files, their frame information |
 //! | `process` | unwinding |
-//! | `symbols`, `kernel`, `names` | names, and the run's stack table |
+//! | `symbols`, `inlines`, `kernel` | names of functions, of those inlined into them too |
+//! | `names` | the run's stack table |
 //! | `reader` | the thread that drains and unwinds |
 
 mod cfi;
 mod events;
 mod image;
+mod inlines;
 mod kernel;
 #[cfg(test)]
 mod live;
@@ -198,6 +200,11 @@ impl StackCollector {
         drop(reader);
         self.shared.wake();
         self.events.enable()
+    }
+
+    /// Takes no further stack; what was taken waits for [`StackCollector::end`].
+    pub fn pause(&self) {
+        self.events.disable();
     }
 
     /// Closes the window and names what was found in it. Without an open window it is empty.
