@@ -1,6 +1,7 @@
 //! One ELF file (or the vDSO) as processes map it: segments, frame information, symbol sources.
 
 use super::cfi::{FrameInfo, Section};
+use super::inlines::Inlines;
 use super::maps::Mapping;
 use super::symbols::{Kind, Symbol, SymbolTable};
 use object::read::elf::ElfFile64;
@@ -145,6 +146,18 @@ impl Image {
             }
         }
         SymbolTable::new(symbols)
+    }
+
+    /// What the debug information of the image and its debug file tells of inlined functions.
+    pub(crate) fn inlines(&self) -> Inlines {
+        let mut inlines = Inlines::default();
+        for source in &self.sources {
+            match source {
+                Source::File(file) => inlines.add(&ReadCache::new(file)),
+                Source::Memory(bytes) => inlines.add(&bytes[..]),
+            }
+        }
+        inlines
     }
 }
 

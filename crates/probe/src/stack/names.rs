@@ -2,6 +2,7 @@
 //! that read alike are one stack.
 
 use super::image::Image;
+use super::inlines::Inlines;
 use super::kernel::{self, KERNEL, KernelSymbols};
 use super::maps::ANONYMOUS;
 use super::process::{Images, RawFrame};
@@ -55,7 +56,8 @@ impl RawStacks {
 pub(crate) struct Names {
     kernel: Option<KernelSymbols>,
     tables: BTreeMap<u32, SymbolTable>,
-    frames: HashMap<RawFrame, Frame>,
+    inlines: BTreeMap<u32, Inlines>,
+    frames: HashMap<RawFrame, Arc<[Frame]>>,
     by_raw: HashMap<RawId, StackId>,
     by_name: HashMap<(Vec<(String, String)>, bool), StackId>,
 }
@@ -82,31 +84,47 @@ impl Names {
     }
 
     fn named(&mut self, stack: &RawStack, images: &Images) -> Vec<Frame> {
-        let frames: Vec<_> = stack.frames.iter().map(|frame| self.frame(*frame, images)).collect();
+        let mut frames = Vec::new();
+        for raw in &stack.frames {
+            frames.extend_from_slice(&self.frames(*raw, images));
+        }
         let kernel = frames.iter().take_while(|frame| frame.module == KERNEL);
         let skip = kernel::collector_frames(kernel.map(|frame| frame.function.as_str()));
         frames.into_iter().skip(skip).collect()
     }
 
-    fn frame(&mut self, raw: RawFrame, images: &Images) -> Frame {
+    /// The functions at an address: one, and before it those that were inlined into it.
+    fn frames(&mut self, raw: RawFrame, images: &Images) -> Arc<[Frame]> {
         if let Some(known) = self.frames.get(&raw) {
-            return known.clone();
+            return Arc::clone(known);
         }
-        let frame = match raw {
+        let one = |function, module: &str| vec![Frame { function, module: module.to_owned() }];
+        let frames = match raw {
             RawFrame::Kernel(address) => {
                 let kernel = self.kernel.get_or_insert_with(read_kernel);
-                Frame { function: kernel.name(address), module: KERNEL.to_owned() }
+                one(kernel.name(address), KERNEL)
             }
-            RawFrame::Anonymous(offset) => {
-                Frame { function: format!("{ANONYMOUS}+{offset:#x}"), module: ANONYMOUS.to_owned() }
-            }
+            RawFrame::Anonymous(offset) => one(format!("{ANONYMOUS}+{offset:#x}"), ANONYMOUS),
             RawFrame::User(id, address) => match images.get(id) {
-                Some(image) => user_frame(image, self.table(image), address),
-                None => Frame { function: format!("?+{address:#x}"), module: "?".to_owned() },
+                Some(image) => self.user_frames(image, address),
+                None => one(format!("?+{address:#x}"), "?"),
             },
         };
-        self.frames.insert(raw, frame.clone());
-        frame
+        let frames: Arc<[Frame]> = frames.into();
+        self.frames.insert(raw, Arc::clone(&frames));
+        frames
+    }
+
+    fn user_frames(&mut self, image: &Image, address: u64) -> Vec<Frame> {
+        let table = self.tables.entry(image.id).or_insert_with(|| image.symbols());
+        let inlines = self.inlines.entry(image.id).or_insert_with(|| image.inlines());
+        let module = printable(&image.name);
+        let start = || image.frames.as_ref().and_then(|frames| frames.function_start(address));
+        let outer = function_name(&module, table.function(address), start, address);
+        let chain = inlines.chain(address).unwrap_or_default();
+        let inlined = proven_inlines(&chain, table, address);
+        let functions = inlined.iter().map(|name| readable(name)).chain([outer]);
+        functions.map(|function| Frame { function, module: module.clone() }).collect()
     }
 
     fn table(&mut self, image: &Image) -> &SymbolTable {
@@ -130,10 +148,13 @@ fn read_kernel() -> KernelSymbols {
     file.and_then(|file| KernelSymbols::read(BufReader::new(file))).unwrap_or_default()
 }
 
-fn user_frame(image: &Image, table: &SymbolTable, address: u64) -> Frame {
-    let module = printable(&image.name);
-    let start = || image.frames.as_ref().and_then(|frames| frames.function_start(address));
-    Frame { function: function_name(&module, table.function(address), start, address), module }
+/// The inlined functions of a chain. None where the symbol table has another name than the debug
+/// information for the function that has the code: then these are not about the same code.
+fn proven_inlines<'a>(chain: &'a [String], table: &SymbolTable, address: u64) -> &'a [String] {
+    match chain.split_last() {
+        Some((outer, inlined)) if table.bears(address, outer) => inlined,
+        _ => &[],
+    }
 }
 
 /// The symbol if there is one; else where the function begins, so that one function is one name;
@@ -156,6 +177,7 @@ fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::symbols::{Kind, Symbol};
     use super::*;
 
     #[test]
@@ -163,6 +185,24 @@ mod tests {
         assert_eq!(function_name("m", Some("f"), || Some(16), 20), "f");
         assert_eq!(function_name("m", None, || Some(16), 20), "m+0x10");
         assert_eq!(function_name("m", None, || None, 20), "m+0x14");
+    }
+
+    #[test]
+    fn a_chain_counts_only_where_the_symbols_agree() {
+        let symbol = |address, name: &str| Symbol {
+            address,
+            size: 10,
+            kind: Kind::Function,
+            local: true,
+            name: name.into(),
+        };
+        let table = SymbolTable::new(vec![symbol(100, "outer.part.0"), symbol(110, "other")]);
+        let chain = ["inner", "outer"].map(str::to_owned);
+        assert_eq!(proven_inlines(&chain, &table, 105), ["inner"]);
+        assert_eq!(proven_inlines(&chain, &table, 115), [""; 0]);
+        assert_eq!(proven_inlines(&chain, &table, 125), [""; 0]);
+        assert_eq!(proven_inlines(&chain[1..], &table, 105), [""; 0]);
+        assert_eq!(proven_inlines(&[], &table, 105), [""; 0]);
     }
 
     #[test]

@@ -34,6 +34,13 @@ impl Symbol {
         self.address.saturating_add(self.size)
     }
 
+    /// Name of the function in its source. Compilers cut functions in parts and make copies for
+    /// known arguments, as local symbols `name.part.0`, `name.cold` and the like; these are the
+    /// same function of the source, and reading them alike makes them one node.
+    fn source_name(&self) -> &str {
+        if self.local { without_clone(&self.name) } else { &self.name }
+    }
+
     /// Least for the alias that people know: `poll` before `__poll` before `__GI___poll`.
     fn rank(&self) -> (usize, bool, usize, &str) {
         let underscores = self.name.bytes().take_while(|byte| *byte == b'_').count();
@@ -59,9 +66,17 @@ impl SymbolTable {
         Self { functions: Extents::new(functions), variables: Extents::new(variables) }
     }
 
-    /// The function whose extent holds `address`.
+    /// The function whose extent holds `address`, by its name in the source.
     pub(crate) fn function(&self, address: u64) -> Option<&str> {
-        self.functions.find(address).map(|symbol| &*symbol.name)
+        self.functions.find(address).map(Symbol::source_name)
+    }
+
+    /// Whether the function that holds `address` bears this name of the source, be it as an alias.
+    pub(crate) fn bears(&self, address: u64, name: &str) -> bool {
+        self.functions.find(address).is_some_and(|found| {
+            let aliases = self.functions.holding(address).filter(|s| s.address == found.address);
+            aliases.map(Symbol::source_name).any(|alias| alias == name)
+        })
     }
 
     /// The variable whose extent holds `address`, and its first address.
@@ -95,17 +110,38 @@ impl Extents {
     }
 
     fn find(&self, address: u64) -> Option<&Symbol> {
+        self.holding(address).next()
+    }
+
+    /// Those whose extent holds `address`, the one that begins last and is known best first.
+    fn holding(&self, address: u64) -> impl Iterator<Item = &Symbol> {
         let after = self.symbols.partition_point(|symbol| symbol.address <= address);
         (0..after)
             .rev()
-            .take_while(|index| self.reach[*index] > address)
+            .take_while(move |index| self.reach[*index] > address)
             .map(|index| &self.symbols[index])
-            .find(|symbol| extent(symbol).contains(&address))
+            .filter(move |symbol| extent(symbol).contains(&address))
     }
 }
 
 fn extent(symbol: &Symbol) -> Range<u64> {
     symbol.address..symbol.end()
+}
+
+/// A symbol's name without the endings that GCC and clang give to parts and copies of functions.
+fn without_clone(name: &str) -> &str {
+    const NUMBERED: [&str; 5] = [".cold", ".part", ".constprop", ".isra", ".lto_priv"];
+    let parted = match name.rsplit_once('.') {
+        Some((before, digits)) if is_number(digits) => {
+            NUMBERED.iter().find_map(|ending| before.strip_suffix(ending))
+        }
+        _ => name.strip_suffix(".cold"),
+    };
+    parted.filter(|rest| !rest.is_empty()).map_or(name, without_clone)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A name as people write it: C++ and Rust demangled, without Rust's hash, without control
@@ -167,6 +203,37 @@ mod tests {
         let table = SymbolTable::new(vec![lock]);
         assert_eq!(table.function(104), None);
         assert_eq!(table.variable(104), Some(("LOCK_open", 100)));
+    }
+
+    #[test]
+    fn parts_and_copies_bear_the_name_of_their_source() {
+        let clone = |address, name: &str, local| Symbol { local, ..function(address, 10, name) };
+        let table = SymbolTable::new(vec![
+            clone(100, "lock.part.0", true),
+            clone(110, "lock.constprop.0.isra.3.cold", true),
+            clone(120, "_ZL4findi.lto_priv.1", true),
+            clone(130, "main.cold", false),
+            clone(140, "lock.v2", true),
+            clone(150, ".cold", true),
+        ]);
+        let expected = ["lock", "lock", "_ZL4findi", "main.cold", "lock.v2", ".cold"];
+        for (index, name) in expected.into_iter().enumerate() {
+            let address = 105 + 10 * index as u64;
+            assert_eq!(table.function(address), Some(name));
+            assert!(table.bears(address, name));
+        }
+        assert!(!table.bears(105, "lock.part.0"));
+    }
+
+    #[test]
+    fn a_function_bears_its_aliases_but_not_its_surroundings() {
+        let names = ["__poll", "poll"].map(|name| function(120, 10, name));
+        let mut symbols = names.to_vec();
+        symbols.push(function(100, 100, "outer"));
+        let table = SymbolTable::new(symbols);
+        assert!(table.bears(125, "poll") && table.bears(125, "__poll"));
+        assert!(!table.bears(125, "outer") && table.bears(150, "outer"));
+        assert!(!table.bears(99, "outer") && !table.bears(250, "poll"));
     }
 
     #[test]
