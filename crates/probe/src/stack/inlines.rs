@@ -1,0 +1,96 @@
+//! Functions that the compiler put into others: an address read as its chain of calls, by DWARF.
+//!
+//! A symbol table knows only functions that have code of their own. Where a file or its debug
+//! file has `.debug_info`, the entries `DW_TAG_inlined_subroutine` (DWARF 5, §3.3.8) tell which
+//! functions were put into one another around an address.
+
+use addr2line::Context;
+use gimli::{Dwarf, EndianArcSlice, LittleEndian, SectionId};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection, ReadRef};
+use std::sync::Arc;
+
+type Bytes = EndianArcSlice<LittleEndian>;
+
+/// Bytes of debug information, decompressed, above which a file is not read: they stay in memory
+/// beside the system under test.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// What chains and names need; types' and variables' whereabouts do not matter.
+const NEEDED: [SectionId; 10] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugAranges,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+];
+
+/// The debug information of one image and of its debug file.
+#[derive(Default)]
+pub(crate) struct Inlines {
+    sources: Vec<Context<Bytes>>,
+}
+
+impl Inlines {
+    /// Adds a file; one without debug information, with too much of it, or with some in a form
+    /// that cannot be read adds nothing.
+    pub(crate) fn add<'data>(&mut self, data: impl ReadRef<'data>) {
+        self.sources.extend(read(data));
+    }
+
+    /// Functions around `address` as the debug information names them (linkage names where there
+    /// are any), innermost first; the last is the one with code of its own. `None` where nothing
+    /// is known, or one of them has no name.
+    pub(crate) fn chain(&self, address: u64) -> Option<Vec<String>> {
+        self.sources.iter().find_map(|source| chain(source, address))
+    }
+}
+
+fn chain(source: &Context<Bytes>, address: u64) -> Option<Vec<String>> {
+    let mut frames = source.find_frames(address).skip_all_loads().ok()?;
+    let mut names = Vec::new();
+    while let Some(frame) = frames.next().ok()? {
+        names.push(frame.function?.raw_name().ok()?.into_owned());
+    }
+    (!names.is_empty()).then_some(names)
+}
+
+fn read<'data>(data: impl ReadRef<'data>) -> Option<Context<Bytes>> {
+    let elf = ElfFile64::<Endianness, _>::parse(data).ok()?;
+    elf.section_by_name(SectionId::DebugInfo.name())?;
+    let mut left = MOST_BYTES;
+    let section = |id: SectionId| {
+        let bytes = match elf.section_by_name(id.name()) {
+            Some(section) if NEEDED.contains(&id) => contents(&section, &mut left).ok_or(())?,
+            _ => Arc::from([]),
+        };
+        Ok::<_, ()>(Bytes::new(bytes, LittleEndian))
+    };
+    Context::from_dwarf(Dwarf::load(section).ok()?).ok()
+}
+
+/// The bytes of `section`, taken off those that are `left`; `None` where these do not suffice.
+fn contents<'data>(section: &impl ObjectSection<'data>, left: &mut u64) -> Option<Arc<[u8]>> {
+    let data = section.compressed_data().ok()?;
+    *left = left.checked_sub(data.uncompressed_size)?;
+    Some(Arc::from(data.decompress().ok()?.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_program_have_no_chains() {
+        let mut inlines = Inlines::default();
+        inlines.add(&b"\x7fELF and then nothing of the kind"[..]);
+        inlines.add(&[][..]);
+        assert!(inlines.sources.is_empty());
+        assert_eq!(inlines.chain(4096), None);
+    }
+}

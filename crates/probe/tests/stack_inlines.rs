@@ -1,0 +1,120 @@
+//! Inlined functions in stacks of a C program that is compiled here, against the real kernel.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test says what it saw and fails by panicking"
+)]
+
+use kneepoint_probe::stack::{StackCollector, StackOptions};
+use kneepoint_vocab::StackRecord;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+/// `burns` is called by way of two functions that have no code of their own.
+const PROGRAM: &str = "
+#include <unistd.h>
+#define INLINED static inline __attribute__((always_inline)) void
+#define APART __attribute__((noinline)) void
+static volatile unsigned long sum;
+APART burns(void) { for (int step = 0; step < 1000000; step++) sum += step; }
+INLINED takes_the_lock(void) { burns(); sum++; }
+INLINED enters(void) { takes_the_lock(); sum++; }
+APART steps(void) { while (sum != 1) { enters(); sum++; } }
+int main(void) { alarm(60); steps(); return (int)sum; }
+";
+
+struct Killed(Child);
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Compiles the program; `None`, after saying why, where that cannot be done.
+fn compiled(test: &str, folder: &Path, options: &[&str]) -> Option<PathBuf> {
+    let source = folder.join("program.c");
+    std::fs::write(&source, PROGRAM).unwrap();
+    let program = folder.join("program");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-o"]).arg(&program).arg(&source).args(options);
+    match compiler.status() {
+        Ok(status) if status.success() => Some(program),
+        Ok(status) => {
+            println!("SKIP {test}: cc {options:?}: {status}");
+            None
+        }
+        Err(error) => {
+            println!("SKIP {test}: cc: {error}");
+            None
+        }
+    }
+}
+
+/// Functions of the program's own file in each stack of it that goes through `burns`.
+fn chains(test: &str, options: &[&str]) -> Option<Vec<Vec<String>>> {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(test, folder.path(), options)?;
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let cpus = (0..u32::try_from(cpus).unwrap()).collect();
+    let options = StackOptions { system_wide: false, ..StackOptions::new(cpus) };
+    let mut collector = match StackCollector::open(&options) {
+        Ok(collector) => collector,
+        Err(error) => {
+            println!("SKIP {test}: {error}");
+            return None;
+        }
+    };
+    let program = Killed(Command::new(program).spawn().unwrap());
+    std::thread::sleep(Duration::from_millis(50));
+    collector.begin(&[program.0.id()]).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let window = collector.end();
+    let of_program = |record: &StackRecord| -> Vec<String> {
+        let frames = record.frames.iter().filter(|frame| frame.module == "program");
+        frames.map(|frame| frame.function.clone()).collect()
+    };
+    let mut found: Vec<_> = window.new_stacks.iter().map(of_program).collect();
+    found.retain(|names| names.first().is_some_and(|name| name == "burns"));
+    for names in &found {
+        println!("{test}: {}", names.join(" < "));
+    }
+    assert!(!found.is_empty(), "{:?}", window.new_stacks);
+    Some(found)
+}
+
+fn inlined_functions_are_frames(test: &str, options: &[&str]) {
+    let Some(chains) = chains(test, options) else { return };
+    let expected = ["burns", "takes_the_lock", "enters", "steps", "main"];
+    let whole = |names: &Vec<String>| names.iter().zip(expected).all(|(name, other)| name == other);
+    assert!(chains.iter().all(|names| names.len() >= 5 && whole(names)), "{chains:?}");
+}
+
+#[test]
+fn inlined_functions_stand_between_their_neighbours() {
+    inlined_functions_are_frames("inlined_functions", &["-g"]);
+}
+
+#[test]
+fn little_debug_information_is_enough() {
+    inlined_functions_are_frames("little_debug_information", &["-g1"]);
+}
+
+#[test]
+fn compressed_debug_information_is_read() {
+    inlined_functions_are_frames("compressed_debug_information", &["-g", "-gz=zlib"]);
+}
+
+#[test]
+fn old_debug_information_is_read() {
+    inlined_functions_are_frames("old_debug_information", &["-gdwarf-4"]);
+}
+
+#[test]
+fn without_debug_information_only_functions_with_code_are_seen() {
+    let Some(chains) = chains("without_debug_information", &["-g0"]) else { return };
+    let whole = |names: &Vec<String>| names[..3] == ["burns", "steps", "main"];
+    assert!(chains.iter().all(whole), "{chains:?}");
+}
