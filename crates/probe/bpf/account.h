@@ -192,15 +192,8 @@ static __always_inline void finish_wait(struct thread *t, u64 now, u64 idle)
 /* `t` gets the core. */
 static __always_inline void enter(struct core *core, struct thread *t, u64 now)
 {
-	/* The waker ran while this thread was still on its way off the core, so that its wake-up
-	 * came before its wait: all of the time off the core it was runnable. */
-	int never_waited = t->state == BLK && t->early_wake;
-	if (never_waited)
-		t->wake_ts = t->block_start;
 	u64 d = since(t->ts, now), idle = charge_idle(core, t, now);
-	if (never_waited) {
-		t->rq_woken += d;
-	} else if (t->state == BLK) {
+	if (t->state == BLK) {
 		count(N_MISSED_WAKE);
 		t->blocked += d;
 	} else if (t->state == RQ && t->preempted) {
@@ -212,7 +205,6 @@ static __always_inline void enter(struct core *core, struct thread *t, u64 now)
 		finish_wait(t, now, idle);
 	t->state = RUN;
 	t->preempted = 0;
-	t->early_wake = 0;
 	t->ts = now;
 }
 

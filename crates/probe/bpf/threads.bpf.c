@@ -37,7 +37,7 @@ int on_switch(u64 *ctx)
 	return 0;
 }
 
-static __always_inline int wake(u64 *ctx, struct task_struct *p, u8 proven)
+static __always_inline int wake(struct task_struct *p, u8 proven)
 {
 	struct control *c = control_words();
 	if (!c || !c->active)
@@ -54,32 +54,44 @@ static __always_inline int wake(u64 *ctx, struct task_struct *p, u8 proven)
 			classify(p, t, 0);
 		}
 	}
-	if (t->state == RUN)
-		t->early_wake = bpf_ktime_get_ns();
 	if (t->state != BLK)
 		return 0;
 	u64 now = bpf_ktime_get_ns();
-	t->early_wake = 0;
 	t->blocked += since(t->ts, now);
 	t->wake_ts = now;
 	t->ts = now;
 	t->state = RQ;
 	t->preempted = 0;
-	if (t->mark)
-		mark_waker(ctx, c, t);
 	return 0;
 }
 
+/* A wait ends when the thread is put on a run queue, not when the waker decides to do so: the
+ * way there (an interrupt to an idle core, often) is the price of having waited. It also runs
+ * under the queue's lock, so it never overtakes the switch that began the wait. */
+SEC("tp_btf/sched_wakeup")
+int on_wakeup(u64 *ctx)
+{
+	return wake((void *)ctx[0], BLK);
+}
+
+/* The waker's own context: where its stack can be taken. */
 SEC("tp_btf/sched_waking")
 int on_waking(u64 *ctx)
 {
-	return wake(ctx, (void *)ctx[0], BLK);
+	struct control *c = control_words();
+	if (!c || !c->active)
+		return 0;
+	struct task_struct *p = (void *)ctx[0];
+	struct thread *t = find(c, p->pid);
+	if (t && t->mark && t->state == BLK)
+		mark_waker(ctx, c, t);
+	return 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int on_new(u64 *ctx)
 {
-	return wake(ctx, (void *)ctx[0], RQ);
+	return wake((void *)ctx[0], RQ);
 }
 
 /* Children of followed processes are followed, in and between windows. */

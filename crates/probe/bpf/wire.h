@@ -68,7 +68,6 @@ struct thread {
 	u64 run, rq_woken, rq_preempted, blocked;
 	u64 switches;
 	u64 block_start, wake_ts;	/* pending wait: 0 = none; wake_ts 0 = not yet woken */
-	u64 early_wake;		/* woken while still on its core: 0 = no */
 	u64 object;
 	u64 expected;		/* moving mean of its waits, ns */
 	u64 mark, mark_p;	/* sampled pending wait */

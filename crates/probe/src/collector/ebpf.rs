@@ -20,8 +20,9 @@ use std::time::Duration;
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/threads.bpf.o");
 
 /// Programs, the tracepoint of each, and whether accounting is possible without it.
-const PROGRAMS: [(&str, &str, bool); 6] = [
+const PROGRAMS: [(&str, &str, bool); 7] = [
     ("on_switch", "sched_switch", false),
+    ("on_wakeup", "sched_wakeup", false),
     ("on_waking", "sched_waking", false),
     ("on_new", "sched_wakeup_new", false),
     ("on_fork", "sched_process_fork", false),

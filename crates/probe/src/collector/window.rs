@@ -288,7 +288,6 @@ mod tests {
             switches: 4,
             block_start: if state == state::BLK { 1600 } else { 0 },
             wake_ts: 0,
-            early_wake: 0,
             object: 0xf00,
             expected: 0,
             mark: 0,

@@ -88,7 +88,6 @@ pub(crate) struct Thread {
     pub switches: u64,
     pub block_start: u64,
     pub wake_ts: u64,
-    pub early_wake: u64,
     pub object: u64,
     pub expected: u64,
     pub mark: u64,
