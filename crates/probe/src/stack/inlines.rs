@@ -46,6 +46,10 @@ impl Inlines {
     /// Functions around `address` as the debug information names them (linkage names where there
     /// are any), innermost first; the last is the one with code of its own. `None` where nothing
     /// is known, or one of them has no name.
+    ///
+    /// A function directly inside itself counts once. GCC splits functions and then inlines the
+    /// part into the rest, which is no call in the source; a recursion that really was inlined
+    /// loses a level by this.
     pub(crate) fn chain(&self, address: u64) -> Option<Vec<String>> {
         self.sources.iter().find_map(|source| chain(source, address))
     }
@@ -57,6 +61,7 @@ fn chain(source: &Context<Bytes>, address: u64) -> Option<Vec<String>> {
     while let Some(frame) = frames.next().ok()? {
         names.push(frame.function?.raw_name().ok()?.into_owned());
     }
+    names.dedup();
     (!names.is_empty()).then_some(names)
 }
 

@@ -51,13 +51,22 @@ impl RawStacks {
     }
 }
 
+/// What an address reads as.
+#[derive(Debug)]
+struct Calls {
+    /// The function, and before it those that were inlined into it around the address.
+    frames: Vec<Frame>,
+    /// The function is a part; its caller is the rest of it.
+    part: bool,
+}
+
 /// Names of addresses, and the run's stack table.
 #[derive(Default)]
 pub(crate) struct Names {
     kernel: Option<KernelSymbols>,
     tables: BTreeMap<u32, SymbolTable>,
     inlines: BTreeMap<u32, Inlines>,
-    frames: HashMap<RawFrame, Arc<[Frame]>>,
+    calls: HashMap<RawFrame, Arc<Calls>>,
     by_raw: HashMap<RawId, StackId>,
     by_name: HashMap<(Vec<(String, String)>, bool), StackId>,
 }
@@ -84,38 +93,38 @@ impl Names {
     }
 
     fn named(&mut self, stack: &RawStack, images: &Images) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        for raw in &stack.frames {
-            frames.extend_from_slice(&self.frames(*raw, images));
-        }
+        let calls: Vec<_> = stack.frames.iter().map(|raw| self.calls(*raw, images)).collect();
+        let frames = joined(&calls);
         let kernel = frames.iter().take_while(|frame| frame.module == KERNEL);
         let skip = kernel::collector_frames(kernel.map(|frame| frame.function.as_str()));
         frames.into_iter().skip(skip).collect()
     }
 
-    /// The functions at an address: one, and before it those that were inlined into it.
-    fn frames(&mut self, raw: RawFrame, images: &Images) -> Arc<[Frame]> {
-        if let Some(known) = self.frames.get(&raw) {
+    fn calls(&mut self, raw: RawFrame, images: &Images) -> Arc<Calls> {
+        if let Some(known) = self.calls.get(&raw) {
             return Arc::clone(known);
         }
-        let one = |function, module: &str| vec![Frame { function, module: module.to_owned() }];
-        let frames = match raw {
+        let one = |function, module: &str| Calls {
+            frames: vec![Frame { function, module: module.to_owned() }],
+            part: false,
+        };
+        let calls = match raw {
             RawFrame::Kernel(address) => {
                 let kernel = self.kernel.get_or_insert_with(read_kernel);
                 one(kernel.name(address), KERNEL)
             }
             RawFrame::Anonymous(offset) => one(format!("{ANONYMOUS}+{offset:#x}"), ANONYMOUS),
             RawFrame::User(id, address) => match images.get(id) {
-                Some(image) => self.user_frames(image, address),
+                Some(image) => self.user_calls(image, address),
                 None => one(format!("?+{address:#x}"), "?"),
             },
         };
-        let frames: Arc<[Frame]> = frames.into();
-        self.frames.insert(raw, Arc::clone(&frames));
-        frames
+        let calls = Arc::new(calls);
+        self.calls.insert(raw, Arc::clone(&calls));
+        calls
     }
 
-    fn user_frames(&mut self, image: &Image, address: u64) -> Vec<Frame> {
+    fn user_calls(&mut self, image: &Image, address: u64) -> Calls {
         let table = self.tables.entry(image.id).or_insert_with(|| image.symbols());
         let inlines = self.inlines.entry(image.id).or_insert_with(|| image.inlines());
         let module = printable(&image.name);
@@ -124,7 +133,8 @@ impl Names {
         let chain = inlines.chain(address).unwrap_or_default();
         let inlined = proven_inlines(&chain, table, address);
         let functions = inlined.iter().map(|name| readable(name)).chain([outer]);
-        functions.map(|function| Frame { function, module: module.clone() }).collect()
+        let frames = functions.map(|function| Frame { function, module: module.clone() }).collect();
+        Calls { frames, part: table.in_part(address) }
     }
 
     fn table(&mut self, image: &Image) -> &SymbolTable {
@@ -146,6 +156,18 @@ impl Names {
 fn read_kernel() -> KernelSymbols {
     let file = File::open("/proc/kallsyms");
     file.and_then(|file| KernelSymbols::read(BufReader::new(file))).unwrap_or_default()
+}
+
+/// The frames of a stack, a part of a function and the rest that calls it as one.
+fn joined(stack: &[Arc<Calls>]) -> Vec<Frame> {
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut part = false;
+    for calls in stack {
+        let rest_of_last = part && frames.last() == calls.frames.first();
+        frames.extend_from_slice(&calls.frames[usize::from(rest_of_last)..]);
+        part = calls.part;
+    }
+    frames
 }
 
 /// The inlined functions of a chain. None where the symbol table has another name than the debug
@@ -203,6 +225,28 @@ mod tests {
         assert_eq!(proven_inlines(&chain, &table, 125), [""; 0]);
         assert_eq!(proven_inlines(&chain[1..], &table, 105), [""; 0]);
         assert_eq!(proven_inlines(&[], &table, 105), [""; 0]);
+    }
+
+    #[test]
+    fn a_part_and_its_rest_are_one_call_and_recursion_is_two() {
+        let calls = |functions: &[&str], part| {
+            let frame = |name: &&str| Frame { function: (*name).into(), module: "m".into() };
+            Arc::new(Calls { frames: functions.iter().map(frame).collect(), part })
+        };
+        let read = |stack: &[Arc<Calls>]| -> Vec<String> {
+            joined(stack).into_iter().map(|frame| frame.function).collect()
+        };
+        let part = calls(&["lock", "enter"], true);
+        assert_eq!(
+            read(&[part.clone(), calls(&["enter", "run"], false)]),
+            ["lock", "enter", "run"]
+        );
+        assert_eq!(read(&[part.clone(), calls(&["enter"], false)]), ["lock", "enter"]);
+        assert_eq!(read(&[part, calls(&["run"], false)]), ["lock", "enter", "run"]);
+        let whole = calls(&["walk"], false);
+        assert_eq!(read(&[whole.clone(), whole]), ["walk", "walk"]);
+        let recursive = calls(&["walk", "walk"], true);
+        assert_eq!(read(&[recursive, calls(&["walk", "run"], false)]), ["walk", "walk", "run"]);
     }
 
     #[test]

@@ -71,6 +71,13 @@ impl SymbolTable {
         self.functions.find(address).map(Symbol::source_name)
     }
 
+    /// Whether `address` lies in a part that the compiler cut off a function. The rest of the
+    /// function, wherever it was inlined, calls the part: two frames of one call in the source.
+    pub(crate) fn in_part(&self, address: u64) -> bool {
+        let found = self.functions.find(address);
+        found.is_some_and(|symbol| symbol.local && symbol.name.contains(".part."))
+    }
+
     /// Whether the function that holds `address` bears this name of the source, be it as an alias.
     pub(crate) fn bears(&self, address: u64, name: &str) -> bool {
         self.functions.find(address).is_some_and(|found| {
@@ -223,6 +230,7 @@ mod tests {
             assert!(table.bears(address, name));
         }
         assert!(!table.bears(105, "lock.part.0"));
+        assert!(table.in_part(105) && !table.in_part(115) && !table.in_part(99));
     }
 
     #[test]
