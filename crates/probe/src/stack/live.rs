@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Every stack at which a thread of `tids` leaves a core while `meanwhile` runs, and how often; `None`, after
-/// saying why, where the kernel does not allow that.
+/// Every stack at which a thread of `tids` leaves a core while `meanwhile` runs, and how often;
+/// `None`, after saying why, where the kernel does not allow that.
 fn switches(
     test: &str,
     pid: u32,

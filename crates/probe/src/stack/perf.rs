@@ -323,7 +323,9 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_wraps_around_comes_out_in_order(
-            power in 0_u32..6, start in 0_u64..100_000, lengths in prop::collection::vec(0_u64..200, 1..50)
+            power in 0_u32..6,
+            start in 0_u64..100_000,
+            lengths in prop::collection::vec(0_u64..200, 1..50),
         ) {
             let capacity = 8_usize << power;
             let mut ring = vec![0_u8; capacity];

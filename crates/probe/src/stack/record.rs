@@ -256,8 +256,12 @@ mod tests {
             stack in prop::collection::vec(any::<u8>(), 0..512),
             cut in 0.0..=1.0_f64,
         ) {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss,
-                reason = "a share of a small length")]
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "a share of a small length"
+            )]
             let valid = (stack.len() as f64 * cut) as usize;
             let built = Built { kernel, raw, abi: 2, stack, valid };
             let bytes = sample_bytes(&built);
@@ -267,7 +271,8 @@ mod tests {
                 registers: Some(UserRegisters { ip: 1008, sp: 1007, bp: 1006 }),
                 stack: &built.stack[..valid],
             };
-            prop_assert_eq!(parse_record(&bytes, built.raw.is_some()), Ok(Record::Sample(expected)));
+            let parsed = parse_record(&bytes, built.raw.is_some());
+            prop_assert_eq!(parsed, Ok(Record::Sample(expected)));
         }
 
         #[test]
