@@ -119,7 +119,7 @@ fn every_arm_runs_and_proves_all_its_factors() {
             check_slice(system.as_mut(), clients);
         }
         let (proofs, settings) = system.describe().unwrap();
-        assert_eq!(proofs.len(), 7, "{arm}: {proofs:#?}");
+        assert_eq!(proofs.len(), 8, "{arm}: {proofs:#?}");
         for proof in &proofs {
             assert!(proof.active, "{arm}: {proof:#?}");
         }
@@ -144,6 +144,33 @@ fn one_client_is_enough_for_the_proofs() {
         let (proofs, _) = system.describe().unwrap();
         assert!(proofs.iter().all(|proof| proof.active), "{proofs:#?}");
         system.stop().unwrap();
+    }
+}
+
+#[test]
+fn the_allocator_is_read_back_and_memory_is_counted_with_either() {
+    let scratch = Scratch::create().unwrap();
+    for (allocator, lying) in [("libc", 0), ("mimalloc", 3)] {
+        for (memstatus, counted) in [("on", true), ("off", false)] {
+            let settings = [("allocator", allocator), ("memstatus", memstatus)];
+            let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+            let setup = setup(scratch.path(), allocator, &settings);
+            let mut system = SqliteOltp::STANDARD.start(&setup).unwrap();
+            check_slice(system.as_mut(), 2);
+            let (proofs, settings) = system.describe().unwrap();
+            let found = |what: &str| {
+                let proof = proofs.iter().find(|proof| proof.what.starts_with(what)).unwrap();
+                assert!(proof.active, "{proof:#?}");
+                proof.found.clone()
+            };
+            assert_eq!(found("mi_is_in_heap_region"), format!("true for {lying} of 3"));
+            let used: u64 = found("sqlite3_memory_used").parse().unwrap();
+            // Its 5000 rows alone are 200 bytes each.
+            assert_eq!(used > 1_000_000, counted, "{allocator}, {memstatus}: {used}");
+            let (_, told) = settings.iter().find(|(name, _)| name == "allocator").unwrap();
+            assert!(told.starts_with(allocator), "{told}");
+            system.stop().unwrap();
+        }
     }
 }
 

@@ -148,7 +148,7 @@ fn a_wrong_value_is_told_with_its_place_and_what_is_possible() {
             "\"sqlite-mmap\"",
             "\"sqlite-nmap\"",
             "4:39: no treatment is named \"sqlite-nmap\"; there are: sqlite-private-cache, \
-             sqlite-mmap, sqlite-memstatus-off, sqlite-serialized",
+             sqlite-mmap, sqlite-memstatus-off, sqlite-mimalloc, sqlite-serialized",
         ),
         (
             "\"sqlite-private-cache\", ",

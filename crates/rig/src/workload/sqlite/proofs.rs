@@ -4,7 +4,7 @@
 //! inactive proof.
 
 use super::ffi;
-use super::settings::{Cache, Database, Settings};
+use super::settings::{Allocator, Cache, Database, Settings};
 use anyhow::Context as _;
 use kneepoint_vocab::Proof;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -22,6 +22,7 @@ pub(super) fn all(
         cache(settings, connections)?,
         mutex(settings, connections),
         memory_statistics(settings),
+        allocator(settings),
         mmap_size(settings, connections)?,
         mapped(settings, file, connections.len())?,
     ])
@@ -114,6 +115,23 @@ fn memory_statistics(settings: &Settings) -> Proof {
     let (expected, active) =
         if settings.memstatus { ("above 0", found > 0) } else { ("0", found == 0) };
     proof("sqlite3_memory_used", expected, found, active)
+}
+
+/// Where SQLite's small, middling and large allocations lie. A large one may bypass an allocator's
+/// ordinary heap, and a page of the cache is of middling size.
+fn allocator(settings: &Settings) -> Proof {
+    const SIZES: [u16; 3] = [64, 4 << 10, 48 << 10];
+    let all = SIZES.len();
+    let found: Vec<_> = SIZES.into_iter().map(ffi::lies_in_mimalloc_heap).collect();
+    let got = found.iter().flatten().count();
+    let lying = found.iter().flatten().filter(|&&lies| lies).count();
+    let expected = match settings.allocator {
+        Allocator::Libc => 0,
+        Allocator::Mimalloc => all,
+    };
+    let tell = |lying, got| format!("true for {lying} of {got}");
+    let what = "mi_is_in_heap_region of what sqlite3_malloc returns";
+    equal(what, tell(expected, all), tell(lying, got))
 }
 
 fn mmap_size(settings: &Settings, connections: &[&Connection]) -> anyhow::Result<Proof> {

@@ -77,18 +77,19 @@ pub(super) enum Reply {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::{Cache, Database};
+    use super::super::settings::{Allocator, Cache, Database};
     use super::*;
     use kneepoint_vocab::{Latency, Nanos};
     use proptest::prelude::*;
 
     fn settings() -> impl Strategy<Value = Settings> {
-        let bits = any::<(bool, bool, bool, bool)>();
+        let bits = any::<[bool; 5]>();
         (bits, any::<u32>(), any::<u32>()).prop_map(|(bits, mmap, rows)| Settings {
-            database: if bits.0 { Database::Memory } else { Database::File },
-            cache: if bits.1 { Cache::Shared } else { Cache::Private },
-            connection_mutex: bits.2,
-            memstatus: bits.3,
+            database: if bits[0] { Database::Memory } else { Database::File },
+            cache: if bits[1] { Cache::Shared } else { Cache::Private },
+            connection_mutex: bits[2],
+            memstatus: bits[3],
+            allocator: if bits[4] { Allocator::Libc } else { Allocator::Mimalloc },
             mmap,
             rows,
         })

@@ -6,7 +6,7 @@
 use super::clients::{Client, Crew};
 use super::files::DatabaseFile;
 use super::protocol::{Blueprint, Reply, Request};
-use super::settings::Database;
+use super::settings::{Allocator, Database};
 use super::transaction::Transaction;
 use super::{ffi, proofs, table};
 use crate::priority::{self, Priority};
@@ -114,6 +114,10 @@ impl Server {
             ffi::switch_memory_statistics_off()
                 .map_err(|code| anyhow::anyhow!("SQLITE_CONFIG_MEMSTATUS failed: code {code}"))?;
         }
+        if settings.allocator == Allocator::Mimalloc {
+            ffi::allocate_with_mimalloc()
+                .map_err(|code| anyhow::anyhow!("SQLITE_CONFIG_MALLOC failed: code {code}"))?;
+        }
         let file = DatabaseFile::new(&blueprint.file);
         let mut keeper = table::open(settings, &blueprint.file)?;
         table::load(&mut keeper, settings.rows, blueprint.seed)?;
@@ -186,6 +190,11 @@ impl Server {
             Database::File => self.blueprint.file.display().to_string(),
         };
         settings.push(("database".to_owned(), place));
+        let allocator = match self.blueprint.settings.allocator {
+            Allocator::Libc => "libc".to_owned(),
+            Allocator::Mimalloc => format!("mimalloc {}", ffi::mimalloc_version()),
+        };
+        settings.push(("allocator".to_owned(), allocator));
         settings.push(("connections".to_owned(), connections.len().to_string()));
         settings.push(("ids".to_owned(), "uniform".to_owned()));
         settings.extend(self.priority.settings());

@@ -1,4 +1,4 @@
-//! The settings of the SQLite workload: four factors and a size, from text and back.
+//! The settings of the SQLite workload: five factors and a size, from text and back.
 
 use crate::workload::SettingError;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,16 @@ pub(super) enum Cache {
     Private,
 }
 
+/// Where SQLite's allocations come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Allocator {
+    /// The C library's `malloc`, through SQLite's default.
+    Libc,
+    /// mimalloc, for SQLite alone.
+    Mimalloc,
+}
+
 /// Everything in which two arms of this workload can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +46,8 @@ pub(super) struct Settings {
     pub(super) connection_mutex: bool,
     /// Whether SQLite counts the memory it allocates.
     pub(super) memstatus: bool,
+    /// Where SQLite's allocations come from.
+    pub(super) allocator: Allocator,
     /// Most bytes of the database file that a connection maps; 0 for none.
     pub(super) mmap: u32,
     /// Rows of the table.
@@ -49,6 +61,7 @@ impl Default for Settings {
             cache: Cache::Shared,
             connection_mutex: false,
             memstatus: true,
+            allocator: Allocator::Libc,
             mmap: 0,
             rows: 100_000,
         }
@@ -85,6 +98,10 @@ impl Settings {
                     choose(key, value, [("none", false), ("connection", true)])?;
             }
             "memstatus" => self.memstatus = choose(key, value, [("on", true), ("off", false)])?,
+            "allocator" => {
+                let choices = [("libc", Allocator::Libc), ("mimalloc", Allocator::Mimalloc)];
+                self.allocator = choose(key, value, choices)?;
+            }
             "mmap" => {
                 self.mmap = bytes(value).filter(|&size| size <= MOST_MMAP).ok_or_else(|| {
                     format!("mmap must be 0 to 2047MiB, such as 256MiB (found {value:?})")
@@ -100,7 +117,7 @@ impl Settings {
             _ => {
                 return Err(format!(
                     "sqlite-oltp has no setting {key:?}; \
-                     there are: cache, database, memstatus, mmap, mutex, rows"
+                     there are: allocator, cache, database, memstatus, mmap, mutex, rows"
                 ));
             }
         }
@@ -159,6 +176,7 @@ mod tests {
             ("cache", "shared"),
             ("mutex", "none"),
             ("memstatus", "on"),
+            ("allocator", "libc"),
             ("mmap", "0"),
             ("rows", "100000"),
         ];
@@ -172,6 +190,7 @@ mod tests {
             ("cache", "private"),
             ("mutex", "connection"),
             ("memstatus", "off"),
+            ("allocator", "mimalloc"),
             ("mmap", "256MiB"),
             ("rows", "2000"),
         ];
@@ -180,6 +199,7 @@ mod tests {
             cache: Cache::Private,
             connection_mutex: true,
             memstatus: false,
+            allocator: Allocator::Mimalloc,
             mmap: 268_435_456,
             rows: 2000,
         };
@@ -190,6 +210,7 @@ mod tests {
     fn what_makes_no_sense_is_refused_by_name() {
         let refused = [
             ("cache", "warm", "cache must be shared or private (found \"warm\")"),
+            ("allocator", "jemalloc", "allocator must be libc or mimalloc (found \"jemalloc\")"),
             ("mmap", "3000MiB", "mmap must be 0 to 2047MiB, such as 256MiB (found \"3000MiB\")"),
             ("mmap", "99999999999999999999MiB", "mmap must be 0 to 2047MiB"),
             ("mmap", "-1", "mmap must be 0 to 2047MiB"),
