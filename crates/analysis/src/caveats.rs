@@ -67,15 +67,16 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         caveats.add(
             severity,
             format!(
-                "The run was cut off after {} of the sweep: {what}; `run --resume` goes on.",
+                "The run was cut off after {} of the sweep: {what}; run it again.",
                 words::counted(protocol.sweep_blocks, "block")
             ),
         );
     }
     if drawn.record.end.as_ref().is_some_and(|end| !end.steady) {
         caveats.add(
-            Serious,
-            "The system was not steady when measuring began; give it a longer warm-up.",
+            Warning,
+            "The system was not steady when measuring began: drift that random blocks do not \
+             even out is in the numbers.",
         );
     }
     let polluted = polluted_share(protocol);
@@ -83,7 +84,8 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         caveats.add(
             Serious,
             format!(
-                "{} of all slices were polluted by other processes or the hypervisor; use a quieter machine.",
+                "{} of all slices were polluted by other processes or the hypervisor; use a \
+                 quieter machine.",
                 words::percent(polluted)
             ),
         );
@@ -105,7 +107,9 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if protocol.stopped_by == "decided" {
         caveats.add(
             Note,
-            "The run stopped as soon as it was precise enough; intervals are plain 95 % intervals at that moment.",
+            "The run stopped as soon as it was precise enough; verdicts are held against the \
+             level of \
+             that look, intervals are plain 95 % ones.",
         );
     }
     if let Some(end) = &drawn.record.end {
@@ -121,7 +125,11 @@ fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     let treatments = drawn.record.plan.arms.iter().any(|arm| arm.role == ArmRole::Treatment);
     if noise.pairs < 2 {
         if treatments {
-            caveats.add(Serious, "No A/A control was measured, so no verdict can be told from noise; run again with one.");
+            caveats.add(
+                Serious,
+                "No A/A control was measured, so no verdict can be told from \
+                                  noise; run again with one.",
+            );
         }
     } else if noise.ratio.low.0 > 1.0 || noise.ratio.high.0 < 1.0 {
         let off = (noise.ratio.value.0 - 1.0).abs();
@@ -129,7 +137,8 @@ fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         caveats.add(
             if serious { Serious } else { Warning },
             format!(
-                "The A/A control differs from the baseline by {}: two starts of the same system are not alike; use more starts.",
+                "The A/A control differs from the baseline by {}: two starts of the same system \
+                 are not alike; use more starts.",
                 words::percent(off)
             ),
         );
@@ -139,7 +148,8 @@ fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         caveats.add(
             Warning,
             format!(
-                "The noise floor of {} lies above the smallest effect of interest, {}; more effect blocks lower it.",
+                "The noise floor of {} lies above the smallest effect of interest, {}; more \
+                 effect blocks lower it.",
                 words::percent(noise.floor.0),
                 words::percent(smallest.0)
             ),
@@ -162,10 +172,18 @@ fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         return;
     }
     if !drawn.has_intervals {
-        caveats.add(Warning, "Too few sweep blocks for intervals: throughput is shown as bare values; measure at least 2 blocks.");
+        caveats.add(
+            Warning,
+            "Too few sweep blocks for intervals: throughput is shown as bare \
+                              values; measure at least 2 blocks.",
+        );
     }
     if drawn.curve.points.len() == 1 {
-        caveats.add(Note, "Only one level was measured: there is no curve, knee or least CPU per operation to compare with.");
+        caveats.add(
+            Note,
+            "Only one level was measured: there is no curve, knee or least CPU \
+                           per operation to compare with.",
+        );
     }
     if drawn.record.host.cores < 4 {
         caveats.add(
@@ -182,7 +200,11 @@ fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Serious, Warning};
     let Some(ledger) = drawn.ledgers.iter().find(|ledger| ledger.level == drawn.focus) else {
         if !drawn.curve.points.is_empty() {
-            caveats.add(Warning, "No core accounting at the focus level: no causes can be named; see `doctor` for what the collector lacks.");
+            caveats.add(
+                Warning,
+                "No core accounting at the focus level: no causes can be \
+                                  named; see `doctor` for what the collector lacks.",
+            );
         }
         return;
     };
@@ -218,12 +240,21 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Note, Warning};
     let collector = drawn.collector;
     if collector.tier == Some(Tier::Fallback) {
-        caveats.add(Warning, "Only the unprivileged collector ran: waits are sampled and idle time is shared out by blocked time; see `doctor`.");
+        caveats.add(
+            Warning,
+            "Only the unprivileged collector ran: waits are sampled and idle \
+                              time is shared out by blocked time; see `doctor`.",
+        );
     }
     if let Some((level, off)) = collector.running_worst.filter(|(_, off)| off.0 > CLOCKS) {
         caveats.add(
             Warning,
-            format!("Running time differs from the kernel's schedstat by {} at {}; CPU per operation uses schedstat.", words::percent(off.0), clients(level)),
+            format!(
+                "Running time differs from the kernel's schedstat by {} at {}; the ledgers rest on \
+                 the switches that the collector saw.",
+                words::percent(off.0),
+                clients(level)
+            ),
         );
     }
     if collector.tier.is_some() && collector.stacks == 0 {
@@ -232,7 +263,11 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if let Some(complete) = collector.stacks_complete.filter(|complete| complete.0 < COMPLETE) {
         caveats.add(
             Warning,
-            format!("Only {} of the stacks reach the outermost frame; names from cut stacks may be those of inner functions.", words::percent(complete.0)),
+            format!(
+                "Only {} of the stacks reach the outermost frame; names from cut stacks may \
+                     be those of inner functions.",
+                words::percent(complete.0)
+            ),
         );
     }
     if !collector.losses.is_empty() {
