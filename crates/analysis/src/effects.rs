@@ -4,9 +4,9 @@
 //! A pair is the two arms' slices of one block. A verdict *better* or *worse* needs three
 //! things: the interval excludes 1, the estimate lies beyond the noise floor, and the p-value
 //! holds after Holm's correction. A run that stopped because a look found enough is judged at
-//! that look's nominal level, so that looking often does not find more than 5 % in all. *No effect* needs the whole interval within the greater of
-//! the plan's smallest effect and the noise floor; it names the greatest deviation that the
-//! interval still allows. Everything else is undecided.
+//! that look's nominal level, so that looking often does not find more than 5 % in all. *No effect*
+//! needs the whole interval within the greater of the plan's smallest effect and the noise floor;
+//! it names the greatest deviation that the interval still allows. Everything else is undecided.
 
 use crate::curve::{CONFIDENCE, STARTS_TO_RESAMPLE, from_interval};
 use crate::number::{estimate, finite, mean, seconds, size, tally};

@@ -97,7 +97,10 @@ mod tests {
     proptest! {
         #[test]
         fn children_never_outweigh_their_parent(
-            stacks in prop::collection::vec((prop::collection::vec(0_u8..5, 0..6), 0.0_f64..10.0), 0..60)
+            stacks in prop::collection::vec(
+                (prop::collection::vec(0_u8..5, 0..6), 0.0_f64..10.0),
+                0..60,
+            )
         ) {
             let frames: Vec<(Vec<Frame>, f64)> = stacks
                 .into_iter()

@@ -88,8 +88,18 @@ fn cure(causes: &[Cause], effects: &[Effect]) -> Option<String> {
         .and_then(|arm| better().find(|effect| &effect.arm == arm));
     let best = better().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     if let Some(effect) = of_first.or(best) {
-        return Some(format!("{} gives {}", effect.label, words::times(ratio(effect))));
+        return Some(format!("{} with {}", factor(effect), effect.label));
     }
     let tried = effects.iter().filter(|effect| effect.role == ArmRole::Treatment).count();
     (tried > 0).then(|| "no treatment tried helps".to_owned())
+}
+
+/// The ratio with as many decimals as its interval allows.
+fn factor(effect: &Effect) -> String {
+    let Some(ratio) = effect.ratio else { return String::new() };
+    let half = ratio.half_width();
+    if half < 0.29 || ratio.value.0 >= 10.0 {
+        return words::times(ratio.value.0);
+    }
+    if half < 2.9 { format!("{:.1}×", ratio.value.0) } else { format!("{:.0}×", ratio.value.0) }
 }

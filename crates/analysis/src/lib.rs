@@ -8,7 +8,7 @@
 //! | `curve` | where does it stop scaling? |
 //! | `slices`, `accounts`, `balance` | where did the cores of each level go? |
 //! | `core_ledger`, `thread_ledger` | the same as lines that people read |
-//! | `groups`, `naming`, `stacks`, `lock_work` | which waits are one cause, what is it called, and which CPU is its own? |
+//! | `groups`, `naming`, `stacks`, `lock_work` | which waits are one cause, its name, its CPU |
 //! | `losses`, `causes`, `evidence` | what is the lost throughput charged to? |
 //! | `effects`, `cures` | what helps, and against which cause? |
 //! | `collector`, `protocol`, `caveats` | how far can all that be relied on? |

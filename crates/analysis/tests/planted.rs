@@ -205,7 +205,7 @@ fn a_cure_is_found_and_assigned_to_its_cause() {
     assert_eq!(effect.pairs, 8);
     assert!(effect.p_holm.unwrap() < 0.05);
     assert_eq!(findings.causes[0].cured_by, Some(ArmId::new("private")));
-    assert!(findings.headline.contains("private label gives 4"), "{}", findings.headline);
+    assert!(findings.headline.contains("× with private label"), "{}", findings.headline);
     assert!(findings.noise.floor.0 < 0.05, "{:?}", findings.noise);
     let on_off = findings.collector.on_off.unwrap();
     assert!((on_off.value.0 - 1.0 / 1.02).abs() < 0.02);

@@ -9,8 +9,8 @@ use kneepoint_vocab::{Level, PerSecond, Seconds};
 /// round faster than that. `demand` is D, the CPU seconds of the system for one operation: C cores
 /// give C CPU seconds each second. A time of zero bounds nothing.
 ///
-/// Taking N · X(1) for the first bound is the same where one client was measured; R(1) may also come
-/// from the cheapest level, as one client alone often pays for waking idle cores.
+/// Taking N · X(1) for the first bound is the same where one client was measured; R(1) may also
+/// come from the cheapest level, as one client alone often pays for waking idle cores.
 #[must_use]
 pub fn upper(level: Level, alone: Seconds, demand: Seconds) -> PerSecond {
     let by_clients = f64::from(level.clients) / alone.0.max(0.0);
@@ -52,14 +52,18 @@ mod tests {
     proptest! {
         /// N customers at one station of C servers without think time: never above the bound.
         #[test]
-        fn holds_for_a_queue_with_known_throughput(clients in 1_u32..200, cores in 1_u32..64, demand in 1e-5..1.0_f64) {
+        fn holds_for_a_queue_with_known_throughput(
+            clients in 1_u32..200, cores in 1_u32..64, demand in 1e-5..1.0_f64,
+        ) {
             let exact = f64::from(clients.min(cores)) / demand;
             let bound = upper(level(clients, cores), Seconds(demand), Seconds(demand));
             prop_assert!(exact <= bound.0 * (1.0 + 1e-12));
         }
 
         #[test]
-        fn grows_with_clients_and_cores(n in 1_u32..200, c in 1_u32..64, r in 1e-4..1.0_f64, d in 1e-5..1.0_f64) {
+        fn grows_with_clients_and_cores(
+            n in 1_u32..200, c in 1_u32..64, r in 1e-4..1.0_f64, d in 1e-5..1.0_f64,
+        ) {
             let at = |n, c| upper(level(n, c), Seconds(r), Seconds(d)).0;
             prop_assert!(at(n, c) <= at(n + 1, c) && at(n, c) <= at(n, c + 1));
         }

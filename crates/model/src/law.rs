@@ -20,9 +20,9 @@ pub struct Point {
 /// Effective concurrency: min(clients, cores).
 ///
 /// The laws speak of work going on at once. C hardware threads carry out at most C operations at
-/// once; clients beyond that wait in a queue, which costs response time and no throughput. So a level
-/// with more clients than cores enters a fit, and is predicted, as a level of C clients. What such a
-/// level loses beyond that no law of this crate can show; the residual does.
+/// once; clients beyond that wait in a queue, which costs response time and no throughput. So a
+/// level with more clients than cores enters a fit, and is predicted, as a level of C clients. What
+/// such a level loses beyond that no law of this crate can show; the residual does.
 #[must_use]
 pub fn effective(level: Level) -> f64 {
     f64::from(level.clients.min(level.cores))
@@ -33,8 +33,8 @@ pub fn effective(level: Level) -> f64 {
 pub struct LawFit {
     /// `USL` or `Amdahl`.
     pub law: &'static str,
-    /// Name, value and standard error of each parameter. The error is absent at a bound and where no
-    /// degree of freedom is left.
+    /// Name, value and standard error of each parameter. The error is absent at a bound and where
+    /// no degree of freedom is left.
     pub parameters: Vec<(&'static str, f64, Option<f64>)>,
     /// Fitted throughput at each point given, in their order.
     pub fitted: Vec<PerSecond>,

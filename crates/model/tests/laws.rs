@@ -156,10 +156,16 @@ fn published_series_gives_the_published_parameters() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 60,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
-    fn unit_does_not_matter(contention in 0.01..0.5_f64, coherency in 1e-4..0.05_f64, unit in 1e-3..1e6_f64) {
+    fn unit_does_not_matter(
+        contention in 0.01..0.5_f64, coherency in 1e-4..0.05_f64, unit in 1e-3..1e6_f64,
+    ) {
         let mut data = points(64, &LEVELS, usl_curve(1.0, contention, coherency));
         disturbed(&mut data, 0.01);
         let before = usl::fit(&data);

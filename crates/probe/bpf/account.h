@@ -300,12 +300,6 @@ static __always_inline void leave(u64 *ctx, struct control *c, struct core *core
 	t->block_start = now;
 	t->wake_ts = 0;
 	t->mark = 0;
-	u32 depth = t->depth;
-	if (depth > 0 && depth <= 4 && (t->lock_flags[(depth - 1) & 3] & SPIN_FLAG)) {
-		/* a spinner cannot block: the end of its spinning was missed */
-		t->depth = 0;
-		count(N_STALE_LOCK);
-	}
 	classify(p, t, 1);
 	mark_block(ctx, c, core, p->pid, t);
 }

@@ -115,6 +115,9 @@ int on_fork(u64 *ctx)
 SEC("tp_btf/contention_begin")
 int on_contention_begin(u64 *ctx)
 {
+	/* Who spins does not block, and its core is busy: the stacks taken on it tell of that. */
+	if (ctx[1] & SPIN_FLAG)
+		return 0;
 	struct control *c = control_words();
 	if (!c || !c->active)
 		return 0;

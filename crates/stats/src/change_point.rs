@@ -4,8 +4,9 @@
 //! |mean left - mean right| · sqrt(k (n - k) / n) is greatest (the CUSUM statistic), if random
 //! orders of the same values reach that height in at most 5 % of cases. The permutation test needs
 //! no variance estimate and no normal noise; for exchangeable noise of any length and shape the
-//! chance of any split in a steady series is at most the level (a penalised cost such as PELT's needs
-//! its penalty tuned to the noise). It is the test of E-Divisive (Matteson and James 2014) for means.
+//! chance of any split in a steady series is at most the level (a penalised cost such as PELT's
+//! needs its penalty tuned to the noise). It is the test of E-Divisive (Matteson and James 2014)
+//! for means.
 //!
 //! Parts of a series that was split are tested at a fifth of the level, for there are more of them.
 //!
@@ -272,7 +273,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(30))]
         #[test]
-        fn unit_does_not_matter(series in prop::collection::vec(0.5..2.0_f64, 6..30), unit in 0.01..100.0_f64) {
+        fn unit_does_not_matter(
+            series in prop::collection::vec(0.5..2.0_f64, 6..30), unit in 0.01..100.0_f64,
+        ) {
             let other: Vec<f64> = series.iter().map(|x| unit * x).collect();
             prop_assert_eq!(change_points(&series), change_points(&other));
         }

@@ -197,7 +197,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
-        fn levels_never_exceed_the_total(mut fractions in prop::collection::vec(0.05..1.0_f64, 1..5)) {
+        fn levels_never_exceed_the_total(
+            mut fractions in prop::collection::vec(0.05..1.0_f64, 1..5),
+        ) {
             fractions.sort_by(f64::total_cmp);
             fractions.dedup_by(|a, b| (*a - *b).abs() < 0.02);
             fractions.push(1.0);

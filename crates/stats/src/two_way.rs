@@ -16,9 +16,9 @@
 //!
 //! with β(k) the unit's centred drift, r(l, k) its centred residual at level l, m the units that
 //! have the level, and T as above. In a complete design the variance of any contrast of levels is
-//! then exactly the one of the paired t interval, whatever the number of blocks; drawing blocks with
-//! replacement and taking percentiles is too narrow by sqrt((K-1)/K) · z/t (4 blocks: by half). A level
-//! that a single unit has borrows the pooled residual variance.
+//! then exactly the one of the paired t interval, whatever the number of blocks; drawing blocks
+//! with replacement and taking percentiles is too narrow by sqrt((K-1)/K) · z/t (4 blocks: by
+//! half). A level that a single unit has borrows the pooled residual variance.
 
 use crate::error::StatsError;
 use crate::interval::{Interval, mean, percentile_interval};
@@ -111,8 +111,8 @@ impl TwoWay {
         self.log_levels[level].exp()
     }
 
-    /// The level in one resample, in the unit of the observations. Taking any function of the levels
-    /// of one resample, over all resamples, gives that function's distribution.
+    /// The level in one resample, in the unit of the observations. Taking any function of the
+    /// levels of one resample, over all resamples, gives that function's distribution.
     #[must_use]
     pub fn replicate(&self, level: usize, resample: usize) -> f64 {
         self.replicates[level][resample].exp()
@@ -189,7 +189,8 @@ impl Cells {
     /// Levels (log, average block) and block effects (log, adding up to 0).
     ///
     /// Eliminating the blocks leaves for the levels the equations
-    /// Σ_b (n - 1/N_b) α = Σ_b (y - mean of the block), singular by one constant: level 0 is held at 0.
+    /// Σ_b (n - 1/N_b) α = Σ_b (y - mean of the block), singular by one constant: level 0 is held
+    /// at 0.
     #[allow(clippy::cast_precision_loss, reason = "numbers of slices are far below 2^53")]
     fn least_squares(&self) -> Result<(Vec<f64>, Vec<f64>), StatsError> {
         self.connected()?;
