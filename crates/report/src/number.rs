@@ -163,6 +163,23 @@ pub fn plain_seconds(value: Seconds) -> String {
     }
 }
 
+/// A length of time with two digits, where no more are worth reading: `28 µs`, `1.5 ms`, `4 s`,
+/// `5 min`.
+#[must_use]
+pub fn brief_seconds(value: Seconds) -> String {
+    let seconds = value.get();
+    if (120.0..7200.0).contains(&seconds) {
+        return format!("{:.0} min", seconds / 60.0);
+    }
+    if !(seconds.is_finite() && seconds < 7200.0) {
+        return plain_seconds(value);
+    }
+    let step = step_for(seconds, &TIME_STEPS);
+    let scaled = seconds / step.divisor;
+    let text = bare(scaled, usize::from(order(scaled) < 1 && scaled < 9.95));
+    format!("{}{}", text.strip_suffix(".0").unwrap_or(&text), step.suffix)
+}
+
 /// A quotient as a factor: `4.05× [3.79–4.34]`.
 #[must_use]
 pub fn factor(estimate: &Estimate<Ratio>) -> Shown {
@@ -184,10 +201,13 @@ pub fn percent(estimate: &Estimate<Ratio>) -> Shown {
     shown(estimate.value.get(), estimate.low.get(), estimate.high.get(), step)
 }
 
-/// A share as a percentage with two significant digits: `4.1 %`, `0.30 %`, `78 %`.
+/// A share as a percentage with two significant digits: `4.1 %`, `0.30 %`, `78 %`, `< 0.01 %`.
 #[must_use]
 pub fn plain_percent(value: Ratio) -> String {
     let percent = value.get() * 100.0;
+    if percent.abs() < 0.005 {
+        return if percent.abs() > 0.0 { "< 0.01 %" } else { "0 %" }.to_owned();
+    }
     let places = usize::try_from((1 - order(percent)).clamp(0, 2)).unwrap_or(0);
     format!("{} %", bare(percent, places))
 }
@@ -202,6 +222,15 @@ pub fn cores(estimate: &Estimate<Cores>) -> Shown {
         value: bare(value, places),
         interval: format!("[{}{dash}{}]", bare(low, places), bare(high, places)),
     }
+}
+
+/// Cores of a ledger line, with two decimals so that lines add up as printed:
+/// `1.12 [1.08–1.15]`.
+#[must_use]
+pub fn ledger_cores(estimate: &Estimate<Cores>) -> Shown {
+    let dash = if estimate.low.get() < 0.0 { " to " } else { "–" };
+    let (low, high) = (plain_cores(estimate.low), plain_cores(estimate.high));
+    Shown { value: plain_cores(estimate.value), interval: format!("[{low}{dash}{high}]") }
 }
 
 /// Cores without interval and with two decimals, for columns that must line up: `1.12`.
@@ -258,6 +287,9 @@ mod tests {
     fn an_interval_below_zero_is_written_with_words() {
         let line = Estimate::<Cores>::of(-0.004, -0.04, 0.03);
         assert_eq!(cores(&line).to_string(), "0.00 [−0.04 to 0.03]");
+        assert_eq!(ledger_cores(&line).to_string(), "0.00 [−0.04 to 0.03]");
+        let wide = Estimate::<Cores>::of(0.544, 0.185, 0.868);
+        assert_eq!(ledger_cores(&wide).to_string(), "0.54 [0.18–0.87]");
     }
 
     #[test]
@@ -270,6 +302,13 @@ mod tests {
         assert_eq!(plain_percent(Ratio(0.041)), "4.1 %");
         assert_eq!(plain_percent(Ratio(0.003)), "0.30 %");
         assert_eq!(plain_percent(Ratio(0.18)), "18 %");
+        assert_eq!(plain_percent(Ratio(0.0)), "0 %");
+        assert_eq!(plain_percent(Ratio(1.1e-16)), "< 0.01 %");
+        assert_eq!(brief_seconds(Seconds(27.98e-6)), "28 µs");
+        assert_eq!(brief_seconds(Seconds(79.68)), "80 s");
+        assert_eq!(brief_seconds(Seconds(4.03)), "4 s");
+        assert_eq!(brief_seconds(Seconds(1.54e-3)), "1.5 ms");
+        assert_eq!(brief_seconds(Seconds(312.4)), "5 min");
         assert_eq!(bytes(24 << 30), "24 GiB");
         assert_eq!(bytes(1_610_612_736), "1.5 GiB");
         assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");

@@ -129,6 +129,18 @@ pub(crate) const fn line_word(kind: LineKind) -> &'static str {
     }
 }
 
+/// The words of a ledger line, where its label alone would not say what it counts.
+pub(crate) fn line_label(kind: LineKind, label: &str) -> &str {
+    match (kind, label) {
+        (LineKind::Inflated, "other functions") => "extra CPU over other functions",
+        (LineKind::Useful, "useful") => "useful: operations at their least CPU",
+        (LineKind::IdleScheduler, "idle beside runnable threads") => {
+            "idle while a thread was ready to run"
+        }
+        _ => label,
+    }
+}
+
 /// The word for a kind of cause.
 pub(crate) const fn cause_word(kind: CauseKind) -> &'static str {
     match kind {
@@ -165,10 +177,11 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
         Verdict::Better => "better".to_owned(),
         Verdict::Worse => "worse".to_owned(),
         Verdict::NoEffect { smallest } => {
-            format!("no effect of {} or more", number::plain_percent(smallest))
+            let smallest = number::plain_percent(smallest).replace(".0 %", " %");
+            format!("no effect of {smallest} or more")
         }
         Verdict::Undecided { needs } => {
-            format!("undecided; {} more would tell", number::plain_seconds(needs))
+            format!("undecided; needs {} more", number::brief_seconds(needs))
         }
         Verdict::Invalid => "not proven active".to_owned(),
     }
@@ -226,6 +239,30 @@ pub(crate) fn knee(findings: &Findings, axis: Axis) -> String {
     format!("at {} [{low}–{high}]", axis.phrase(knee.level))
 }
 
+/// The short name of a cause by its rank, for where its own name would not fit: `lock 1`.
+pub(crate) fn short_cause<'a>(findings: &'a Findings, id: &str) -> Option<(String, &'a Cause)> {
+    let index = findings.causes.iter().position(|cause| cause.id == id)?;
+    let cause = &findings.causes[index];
+    Some((format!("{} {}", cause_word(cause.kind), index + 1), cause))
+}
+
+/// `Linux 6.18.44-vendor` as `Linux 6.18`; anything else as it is.
+pub(crate) fn short_kernel(kernel: &str) -> String {
+    let mut parts = kernel.splitn(3, '.');
+    let (Some(name), Some(minor)) = (parts.next(), parts.next()) else {
+        return kernel.to_owned();
+    };
+    let digits: String = minor.chars().take_while(char::is_ascii_digit).collect();
+    if digits.is_empty() { kernel.to_owned() } else { format!("{name}.{digits}") }
+}
+
+/// `Debian GNU/Linux 12 (bookworm)` as `Debian 12`.
+pub(crate) fn short_distribution(name: &str) -> String {
+    let named = name.split('(').next().unwrap_or(name);
+    let kept = named.split_whitespace().filter(|word| !matches!(*word, "GNU/Linux" | "Linux"));
+    kept.collect::<Vec<_>>().join(" ")
+}
+
 /// The label of the arm that cured a cause, with its ratio.
 pub(crate) fn cure<'a>(findings: &'a Findings, cause: &Cause) -> Option<&'a Effect> {
     let arm = cause.cured_by.as_ref()?;
@@ -239,4 +276,19 @@ pub(crate) fn over(findings: &Findings, effect: &Effect) -> Option<String> {
     }
     let named = findings.effects.iter().find(|other| other.arm == effect.over);
     Some(named.map_or_else(|| effect.over.0.clone(), |other| other.label.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_are_named_shortly() {
+        assert_eq!(short_kernel("Linux 6.18.44-fc-v657"), "Linux 6.18");
+        assert_eq!(short_kernel("Linux 6.1-rc3"), "Linux 6.1");
+        assert_eq!(short_kernel("Linux"), "Linux");
+        assert_eq!(short_distribution("Debian GNU/Linux 12 (bookworm)"), "Debian 12");
+        assert_eq!(short_distribution("Ubuntu 24.04.1 LTS"), "Ubuntu 24.04.1 LTS");
+        assert_eq!(short_distribution("Fedora Linux 40 (Server)"), "Fedora 40");
+    }
 }

@@ -34,6 +34,16 @@
   document.addEventListener("focusout", hide);
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 
+  // All that belongs to one cause shows it when a part of it is pointed at or focused.
+  const kin = (event) => {
+    const link = event.target instanceof Element ? event.target.closest("a[href^='#cause']") : null;
+    const cause = link ? link.getAttribute("href") : "";
+    for (const band of document.querySelectorAll("a.band"))
+      band.classList.toggle("kin", band.getAttribute("href") === cause);
+  };
+  document.addEventListener("pointerover", kin);
+  document.addEventListener("focusin", kin);
+
   // A link to evidence opens it.
   const open = () => {
     const target = location.hash.length > 1 ? document.getElementById(location.hash.slice(1)) : null;

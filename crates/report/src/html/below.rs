@@ -41,7 +41,7 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
     } else {
         String::new()
     };
-    let elapsed = number::plain_seconds(protocol.elapsed);
+    let elapsed = number::brief_seconds(protocol.elapsed);
     strip.push(of("slices", protocol.slices.to_string(), &format!("in {elapsed}{repeated}")));
     strip
 }

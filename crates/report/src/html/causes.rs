@@ -111,7 +111,7 @@ fn facts(cause: &Cause) -> Vec<(&'static str, String)> {
         facts.push(("waits each second", number::rate(waits).to_string()));
     }
     if let Some(mean) = cause.wait_mean {
-        facts.push(("mean wait", number::plain_seconds(mean)));
+        facts.push(("mean wait", number::brief_seconds(mean)));
     }
     if let Some(longest) = cause.wait_longest {
         facts.push(("longest wait", number::plain_seconds(longest)));
@@ -159,7 +159,7 @@ fn holders(cause: &Cause) -> Markup {
 fn holder_class(state: &str) -> &'static str {
     words::class(match state {
         "running" => LineKind::Running,
-        "runnable" => LineKind::Runnable,
+        "runnable" | "waiting for a core" => LineKind::Runnable,
         "blocked" => LineKind::IdleOther,
         _ => LineKind::Unattributed,
     })

@@ -133,12 +133,17 @@ impl<'a> Plot<'a> {
         if let Some((x, y)) = ideal.last() {
             out.push(&label("note end", *x, y - 7.0, "ideal"));
         }
+        let mut named: Vec<(f64, f64, &str)> = Vec::new();
         for fit in &self.findings.curve.fits {
             let fitted = places(&mut fit.fitted.iter().map(|rate| rate.get()));
             out.push(&path("fit", &fitted, false));
-            if let Some((x, y)) = fitted.last() {
-                out.push(&label("note end", *x, y + 17.0, &fit.law));
-            }
+            named.extend(fitted.last().map(|(x, y)| (*x, y + 17.0, fit.law.as_str())));
+        }
+        named.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let mut taken = f64::MIN;
+        for (x, y, law) in named {
+            taken = y.max(taken + 14.0);
+            out.push(&label("note end", x, taken, law));
         }
         out
     }

@@ -16,6 +16,8 @@ pub(super) struct Ledger {
     /// The lines of the focus level with their values.
     pub(super) readout: Markup,
     pub(super) table: Markup,
+    /// Some line at some level is below zero by more than can be seen, and so is not drawn.
+    pub(super) below_zero: bool,
 }
 
 /// A line of either ledger in common terms.
@@ -80,6 +82,9 @@ fn ledger(findings: &Findings, axis: Axis, which: Which) -> Ledger {
         narrow: drawn(330.0, "narrow"),
         readout: focus.map(|level| readout(findings, level)).unwrap_or_default(),
         table: table(&levels, axis, which).folded("All levels in numbers"),
+        below_zero: levels
+            .iter()
+            .any(|level| level.entries.iter().any(|entry| entry.value < -0.005 * level.total)),
     }
 }
 
@@ -92,9 +97,9 @@ fn gather<'a>(findings: &Findings, ledger: &'a LevelLedger, which: Which) -> Lev
             .iter()
             .map(|line| Entry {
                 kind: line.kind,
-                label: line.label.clone(),
+                label: words::line_label(line.kind, &line.label).to_owned(),
                 value: line.cores.value.get(),
-                shown: number::cores(&line.cores),
+                shown: number::ledger_cores(&line.cores),
                 brief: number::plain_cores(line.cores.value),
                 cause: opens(&line.cause),
             })
@@ -158,7 +163,11 @@ fn readout(findings: &Findings, level: &LevelLines<'_>) -> Markup {
         let words = Tag::of("span", "label").attr("title", &entry.label);
         let words = words.with(&match &entry.cause {
             Some(fragment) => {
-                Tag::new("a").attr("href", &format!("#{fragment}")).text(&entry.label).done()
+                let rank = fragment.replace('-', "\u{a0}");
+                let mut link =
+                    Tag::new("a").attr("href", &format!("#{fragment}")).text(&entry.label).done();
+                link.push(&Tag::new("small").text(&format!(" {rank}")).done());
+                link
             }
             None => Markup::text(&entry.label),
         });

@@ -7,23 +7,61 @@ use crate::words::{self, Axis};
 use kneepoint_vocab::findings::{CurvePoint, Shape};
 use kneepoint_vocab::{Findings, Unit};
 
+/// Columns of the words left of the levels.
 const LABEL: usize = 10;
+/// The most of them, so that a long word for an operation leaves room for the levels.
+const WIDEST_LABEL: usize = 18;
 
 pub(super) fn lines(findings: &Findings, axis: Axis, width: usize) -> Vec<Line> {
+    let named = format!("{}/s", text::disarm(&findings.operation));
+    let label = (text::columns(&named) + 1).max(LABEL);
+    if label <= WIDEST_LABEL {
+        let (lines, whole) = picture(findings, axis, width, (&named, label), None);
+        if whole {
+            return lines;
+        }
+    }
+    let said = format!("ops are {}", text::disarm(&findings.operation));
+    picture(findings, axis, width, ("ops/s", LABEL), Some(&said)).0
+}
+
+/// The picture with its notes, and whether all levels and notes fit.
+fn picture(
+    findings: &Findings,
+    axis: Axis,
+    width: usize,
+    (unit, label): (&str, usize),
+    said: Option<&str>,
+) -> (Vec<Line>, bool) {
     let column = column(&findings.curve.points);
-    let fitting = (width.saturating_sub(LABEL) / column).max(1);
+    let fitting = (width.saturating_sub(label) / column).max(1);
     let points = chosen(findings, fitting);
     if points.is_empty() {
-        return Vec::new();
+        return (Vec::new(), true);
     }
+    let all = points.len() == findings.curve.points.len();
+    let rows = rows(findings, axis, &points, column, (unit, label));
+    let mut notes = notes(findings, axis).to_vec();
+    notes.extend(said.map(str::to_owned));
+    let (lines, apart) = beside(rows, &notes, width);
+    (lines, all && apart)
+}
+
+/// Levels, throughput and bars.
+fn rows(
+    findings: &Findings,
+    axis: Axis,
+    points: &[&CurvePoint],
+    column: usize,
+    (unit, label): (&str, usize),
+) -> [Line; 3] {
     let highest = points.iter().map(|point| point.throughput.value.get()).fold(0.0, f64::max);
     let word = if axis == Axis::Both { "clients/c" } else { axis.word() };
-    let mut levels = Line::new(Style::Plain, &text::pad(word, LABEL));
-    let unit = format!("{}/s", text::disarm(&findings.operation));
-    let mut rates = Line::new(Style::Plain, &text::pad(&text::clip(&unit, LABEL - 1), LABEL));
-    let mut bars = Line::new(Style::Plain, &" ".repeat(LABEL));
+    let mut levels = Line::new(Style::Plain, &text::pad(word, label));
+    let mut rates = Line::new(Style::Plain, &text::pad(unit, label));
+    let mut bars = Line::new(Style::Plain, &" ".repeat(label));
     for (index, point) in points.iter().enumerate() {
-        let end = LABEL + (index + 1) * column;
+        let end = label + (index + 1) * column;
         let star = if point.level == findings.focus { "*" } else { "" };
         let shown = number::rate(&point.throughput).value;
         levels = levels.plain(&(axis.tick(point.level) + star)).to(end);
@@ -31,7 +69,7 @@ pub(super) fn lines(findings: &Findings, axis: Axis, width: usize) -> Vec<Line> 
         let part = point.throughput.value.get() / highest;
         bars = bars.plain(&bar(part, column - 1)).to(end);
     }
-    beside([levels, rates, bars], &notes(findings, axis), width)
+    [levels, rates, bars]
 }
 
 /// The width of a level: its throughput and a blank.
@@ -76,14 +114,18 @@ fn notes(findings: &Findings, axis: Axis) -> [String; 3] {
     [format!("* causes and cures at {}", axis.phrase(findings.focus)), knee, after]
 }
 
-/// Notes to the right of the picture where there is room, else below it.
-fn beside(picture: [Line; 3], notes: &[String; 3], width: usize) -> Vec<Line> {
+/// Notes to the right of the picture where there is room, else below it; and whether there was.
+fn beside(picture: [Line; 3], notes: &[String], width: usize) -> (Vec<Line>, bool) {
     let column = picture.iter().map(Line::columns).max().unwrap_or(0) + 1;
     let widest = notes.iter().map(|note| text::columns(note)).max().unwrap_or(0);
     if column + widest <= width {
-        let rows = picture.into_iter().zip(notes);
-        return rows.map(|(line, note)| line.to(column).then(Style::Faint, note)).collect();
+        let mut rows: Vec<Line> = picture.into_iter().collect();
+        rows.resize(notes.len().max(rows.len()), Line::default());
+        let noted = rows.into_iter().zip(notes);
+        let lines = noted.map(|(line, note)| line.to(column).then(Style::Faint, note)).collect();
+        return (lines, true);
     }
     let below = wrap(&notes.join("; "), width).into_iter().take(2);
-    picture.into_iter().chain(below.map(|note| Line::new(Style::Faint, &note))).collect()
+    let below = below.map(|note| Line::new(Style::Faint, &note));
+    (picture.into_iter().chain(below).collect(), false)
 }

@@ -1,4 +1,4 @@
-//! Where the cores go at the focus level: one bar a line of the core ledger.
+//! Where the cores go at the focus level: one bar a kind of line in the core ledger.
 
 use super::focus;
 use super::line::{Line, Style, bar};
@@ -9,11 +9,21 @@ use kneepoint_vocab::findings::{CoreLine, LineKind};
 use kneepoint_vocab::{Cores, Findings, Unit};
 
 const WORD: usize = 13;
+/// Parts of a row below this share of it stay unnamed.
+const NAMED: f64 = 0.1;
+
+/// Lines of one kind in one row, or small rows together.
+struct Row {
+    word: &'static str,
+    kind: LineKind,
+    cores: Cores,
+    /// What it consists of, greatest first.
+    said: Vec<String>,
+}
 
 pub(super) fn lines(findings: &Findings, axis: Axis, width: usize, most: usize) -> Vec<Line> {
     let Some(ledger) = focus(findings) else { return Vec::new() };
     let total = ledger.core.total;
-    let (shown, rest) = split(&ledger.core.lines, total, most);
     let room = (width / 4).clamp(4, 30);
     let title = format!(
         "Where {} {} at {}",
@@ -22,36 +32,31 @@ pub(super) fn lines(findings: &Findings, axis: Axis, width: usize, most: usize) 
         axis.phrase(findings.focus)
     );
     let mut lines = vec![Line::new(Style::Bold, &title)];
-    for line in shown {
-        let cores = line.cores.value;
-        let head = Line::new(Style::Plain, &format!("  {}", words::line_word(line.kind)));
+    for row in fewest(by_kind(findings, &ledger.core.lines), total, most) {
+        let head = Line::new(Style::Plain, &format!("  {}", row.word));
         lines.push(
             head.to(2 + WORD)
-                .then(Style::Kind(line.kind), &bar(cores.get() / total.get(), room))
+                .then(Style::Kind(row.kind), &bar(row.cores.get() / total.get(), room))
                 .to(2 + WORD + room + 1)
-                .plain(&text::pad_left(&number::plain_cores(cores), 5))
+                .plain(&text::pad_left(&number::plain_cores(row.cores), 5))
                 .plain("   ")
-                .then(Style::Faint, &said(line)),
-        );
-    }
-    if let Some((count, cores)) = rest {
-        let words = format!("{} in the report", words::counted(count, "further line"));
-        lines.push(
-            Line::new(Style::Plain, "  other")
-                .to(2 + WORD)
-                .then(Style::Kind(LineKind::Unattributed), &bar(cores.get() / total.get(), room))
-                .to(2 + WORD + room + 1)
-                .plain(&text::pad_left(&number::plain_cores(cores), 5))
-                .then(Style::Faint, &format!("   {words}")),
+                .then(Style::Faint, &fitting(&row.said, width.saturating_sub(WORD + room + 11))),
         );
     }
     lines
 }
 
-/// The label, unless it only repeats the kind's word.
-fn said(line: &CoreLine) -> String {
-    let label = text::disarm(&line.label).into_owned();
-    if label.eq_ignore_ascii_case(words::line_word(line.kind)) { String::new() } else { label }
+/// The first parts in full, and how many more there are.
+fn fitting(parts: &[String], room: usize) -> String {
+    for kept in (1..=parts.len()).rev() {
+        let left = parts.len() - kept;
+        let more = if left > 0 { format!(" and {left} more") } else { String::new() };
+        let words = parts[..kept].join(", ") + &more;
+        if text::columns(&words) <= room {
+            return words;
+        }
+    }
+    parts.first().cloned().unwrap_or_default()
 }
 
 fn number_of_cores(total: Cores) -> String {
@@ -60,17 +65,55 @@ fn number_of_cores(total: Cores) -> String {
     format!("{text} core{}", if text == "1" { "" } else { "s" })
 }
 
-/// Lines worth a row, in the order of the stack, and the sum of the others.
-fn split(lines: &[CoreLine], total: Cores, most: usize) -> (Vec<&CoreLine>, Option<(u32, Cores)>) {
-    let mut ranked: Vec<&CoreLine> = lines.iter().collect();
-    ranked.sort_by(|a, b| b.cores.value.get().total_cmp(&a.cores.value.get()));
-    let worth = |line: &&CoreLine| line.cores.value.get().abs() >= total.get() * 0.004;
-    let small = ranked.iter().filter(|line| !worth(line)).count();
-    let most = if ranked.len() - small > most { most - 1 } else { most };
-    let mut shown: Vec<&CoreLine> = ranked.iter().copied().filter(worth).take(most).collect();
-    shown.sort_by_key(|line| words::order(line.kind));
-    let others = ranked.iter().filter(|line| worth(line)).skip(most);
-    let count = u32::try_from(others.clone().count()).unwrap_or(u32::MAX);
-    let sum: Cores = others.map(|line| line.cores.value).sum();
-    (shown, (count > 0).then_some((count, sum)))
+/// One row for each kind of line, in the order of the stack.
+fn by_kind(findings: &Findings, lines: &[CoreLine]) -> Vec<Row> {
+    let mut kinds: Vec<LineKind> = lines.iter().map(|line| line.kind).collect();
+    kinds.sort_by_key(|kind| words::order(*kind));
+    kinds.dedup();
+    let rows = kinds.into_iter().map(|kind| {
+        let mut parts: Vec<&CoreLine> = lines.iter().filter(|line| line.kind == kind).collect();
+        parts.sort_by(|a, b| b.cores.value.get().abs().total_cmp(&a.cores.value.get().abs()));
+        let cores: Cores = parts.iter().map(|line| line.cores.value).sum();
+        let least = parts.iter().map(|line| line.cores.value.get().abs()).sum::<f64>() * NAMED;
+        let named = parts.iter().filter(|line| line.cores.value.get().abs() >= least);
+        let said = named.map(|line| said(findings, line)).collect();
+        Row { word: words::line_word(kind), kind, cores, said }
+    });
+    rows.collect()
+}
+
+/// The label with the rank of its cause in place of that cause's name, which stands below; empty
+/// where it only repeats the kind's word.
+fn said(findings: &Findings, line: &CoreLine) -> String {
+    let label = text::disarm(words::line_label(line.kind, &line.label)).into_owned();
+    if label.eq_ignore_ascii_case(words::line_word(line.kind)) {
+        return String::new();
+    }
+    let label = label.trim_start_matches("useful: ").to_owned();
+    let object = label.strip_prefix("idle for ").filter(|_| line.kind != LineKind::IdleNoWork);
+    match line.cause.as_ref().and_then(|id| words::short_cause(findings, id)) {
+        Some((short, _)) if object.is_some() => format!("waiting for {short}"),
+        Some((short, cause)) if !cause.name.is_empty() && label != cause.name => {
+            label.replace(&cause.name, &short)
+        }
+        _ => object.map_or_else(|| label.clone(), |object| format!("waiting for {object}")),
+    }
+}
+
+/// Rows that are worth a line; the small rest together, so that the numbers still add up.
+fn fewest(rows: Vec<Row>, total: Cores, most: usize) -> Vec<Row> {
+    let size = |row: &Row| row.cores.get().abs();
+    let worth = |row: &Row| size(row) >= total.get() * 0.004;
+    let mut sizes: Vec<f64> = rows.iter().filter(|row| worth(row)).map(size).collect();
+    sizes.sort_by(|a, b| b.total_cmp(a));
+    let kept = if sizes.len() > most { most.saturating_sub(1) } else { sizes.len() };
+    let least = if sizes.len() > kept { sizes[kept] } else { 0.0 };
+    let (mut shown, rest): (Vec<Row>, Vec<Row>) =
+        rows.into_iter().partition(|row| worth(row) && (least <= 0.0 || size(row) > least));
+    let cores: Cores = rest.iter().map(|row| row.cores).sum();
+    if cores.get().abs() >= total.get() * 0.004 {
+        let said = rest.iter().map(|row| row.word.to_owned()).collect();
+        shown.push(Row { word: "other", kind: LineKind::Unattributed, cores, said });
+    }
+    shown
 }

@@ -13,27 +13,30 @@ use kneepoint_vocab::findings::{LevelLedger, Severity};
 use line::{Line, Style, wrap};
 
 /// The most lines that a rendering has. It aims at [`SCREEN`].
-pub const MOST_LINES: usize = 30;
+pub const MOST_LINES: usize = 29;
 
-/// Lines of a classic terminal.
-pub const SCREEN: usize = 24;
+/// Lines that a rendering aims at; the caller's own line and a prompt still leave it on a screen.
+pub const SCREEN: usize = 27;
 
-/// The most rows of the ledger, causes and treatments.
+/// Treatments that are all shown, whatever else must go: what did not help is part of the story.
+const EFFECTS: usize = 6;
+
+/// The most rows of the ledger and of causes, and whether the first cause's path has a row.
 #[derive(Clone, Copy)]
 struct Budget {
     ledger: usize,
     causes: usize,
-    effects: usize,
+    path: bool,
 }
 
 /// From generous to frugal; the first that fits one screen is taken.
 const BUDGETS: [Budget; 6] = [
-    Budget { ledger: 7, causes: 3, effects: 6 },
-    Budget { ledger: 6, causes: 3, effects: 5 },
-    Budget { ledger: 5, causes: 2, effects: 4 },
-    Budget { ledger: 4, causes: 2, effects: 4 },
-    Budget { ledger: 4, causes: 2, effects: 3 },
-    Budget { ledger: 3, causes: 1, effects: 2 },
+    Budget { ledger: 6, causes: 3, path: true },
+    Budget { ledger: 6, causes: 2, path: true },
+    Budget { ledger: 6, causes: 2, path: false },
+    Budget { ledger: 5, causes: 2, path: false },
+    Budget { ledger: 5, causes: 1, path: false },
+    Budget { ledger: 4, causes: 1, path: false },
 ];
 
 /// Renders findings as at most [`MOST_LINES`] lines of at most `width` columns, each ended by a
@@ -63,11 +66,11 @@ fn compose(findings: &Findings, width: usize, budget: Budget) -> Vec<Line> {
     let sections = [
         curve::lines(findings, axis, width),
         ledger::lines(findings, axis, width, budget.ledger),
-        verdicts::causes(findings, width, budget.causes),
-        verdicts::effects(findings, width, budget.effects),
+        verdicts::causes(findings, width, budget.causes, budget.path),
+        verdicts::effects(findings, width, EFFECTS),
     ];
     for (index, section) in sections.into_iter().enumerate() {
-        if !section.is_empty() && index < 3 {
+        if !section.is_empty() && index < 2 {
             lines.push(Line::default());
         }
         lines.extend(section);
@@ -81,30 +84,36 @@ fn focus(findings: &Findings) -> Option<&LevelLedger> {
     findings.ledgers.iter().find(|ledger| ledger.level == findings.focus)
 }
 
+/// The machine and the effort, on one line where they fit, and what they are worth.
 fn header(findings: &Findings, width: usize) -> Vec<Line> {
     let host = &findings.host;
     let machine = format!(
         "{}, {}, {}, {}",
         words::counted(host.cores, "core"),
         number::bytes(host.memory),
-        host.kernel,
-        host.distribution
+        words::short_kernel(&host.kernel),
+        words::short_distribution(&host.distribution)
     );
     let protocol = &findings.protocol;
     let mut effort = format!(
         "{}, {}",
-        number::plain_seconds(protocol.elapsed),
+        number::brief_seconds(protocol.elapsed),
         words::counted(protocol.slices, "slice")
     );
     if protocol.repeated > 0 {
         effort += &format!(", {} repeated", protocol.repeated);
     }
-    let name = text::clip(&text::disarm(&findings.recipe), width / 2);
-    let room = width.saturating_sub(text::columns(&name) + text::columns(&effort) + 4);
-    let machine = text::clip(&text::disarm(&machine), room);
-    let first = Line::new(Style::Bold, &name).plain("  ").then(Style::Faint, &machine);
-    let column = width.saturating_sub(text::columns(&effort)).max(first.columns() + 2);
-    let mut lines = vec![first.to(column).then(Style::Faint, &effort), quality(findings)];
+    let column = width.saturating_sub(text::columns(&effort));
+    let name = text::clip(&text::disarm(&findings.recipe), column.saturating_sub(2));
+    let title = Line::new(Style::Bold, &name);
+    let whole = title.clone().plain("  ").then(Style::Faint, &machine);
+    let mut lines = if whole.columns() + 2 <= column {
+        vec![whole.to(column).then(Style::Faint, &effort)]
+    } else {
+        let first = title.to(column).then(Style::Faint, &effort);
+        vec![first, Line::new(Style::Faint, &machine)]
+    };
+    lines.push(quality(findings));
     lines.extend(distrust(findings, width));
     for line in wrap(&findings.headline, width).into_iter().take(2) {
         lines.push(Line::new(Style::Bold, &line));
@@ -134,18 +143,35 @@ fn distrust(findings: &Findings, width: usize) -> Vec<Line> {
     }
     let serious = findings.caveats.iter().find(|caveat| caveat.severity == Severity::Serious);
     let reason = serious.map_or("see the caveats", |caveat| caveat.text.as_str());
-    let words = wrap(&format!("Not trustworthy: {reason}"), width);
+    let others = findings.caveats.len().saturating_sub(usize::from(serious.is_some()));
+    let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
+    let words = wrap(&format!("Not trustworthy: {reason}{more}"), width);
     words.into_iter().take(2).map(|line| Line::new(Style::Bad, &line)).collect()
 }
 
-/// The first warning, and how many others the page holds.
+/// The most severe caveat, and how many others the page holds. A serious one is told at the top.
 fn caveats(findings: &Findings, width: usize) -> Option<Line> {
-    let mut warnings =
-        findings.caveats.iter().filter(|caveat| caveat.severity == Severity::Warning);
-    let first = warnings.next()?;
-    let others = warnings.count();
-    let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
-    let room = width.saturating_sub(8 + more.len());
-    let words = text::clip(&text::disarm(&first.text), room);
-    Some(Line::new(Style::Faint, &format!("Caveat: {words}{more}")))
+    if !findings.trustworthy {
+        return None;
+    }
+    let warned = findings.caveats.iter().filter(|caveat| caveat.severity > Severity::Note);
+    let worst = warned.rev().max_by_key(|caveat| caveat.severity)?;
+    let all = findings.caveats.len();
+    let head = if all > 1 { format!("Caveat 1 of {all}: ") } else { "Caveat: ".to_owned() };
+    let words = brief(&worst.text, width.saturating_sub(head.len()));
+    Some(Line::new(Style::Faint, &(head + &words)))
+}
+
+/// A sentence in one line: whole, else its first clause, else its first words.
+fn brief(sentence: &str, room: usize) -> String {
+    let sentence = text::disarm(sentence);
+    if text::columns(&sentence) <= room {
+        return sentence.into_owned();
+    }
+    let clause = sentence.split("; ").next().unwrap_or(&sentence);
+    if text::columns(clause) <= room {
+        return clause.to_owned();
+    }
+    let first = wrap(clause, room.saturating_sub(1)).into_iter().next().unwrap_or_default();
+    text::clip(&format!("{}…", first.trim_end_matches(['…', ','])), room)
 }

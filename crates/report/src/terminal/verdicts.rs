@@ -7,8 +7,12 @@ use crate::words;
 use kneepoint_vocab::findings::{Cause, Effect, Verdict};
 use kneepoint_vocab::{ArmRole, Findings, Unit};
 
-/// Ranked causes: two lines each for waits, one for others.
-pub(super) fn causes(findings: &Findings, width: usize, most: usize) -> Vec<Line> {
+/// The state of a holder that the lock word does not name.
+const NOT_KNOWN: &str = "not known";
+
+/// Ranked causes: two lines for waits, one for others; one more for a path that does not fit
+/// beside its name, where `path` allows it.
+pub(super) fn causes(findings: &Findings, width: usize, most: usize, path: bool) -> Vec<Line> {
     if findings.causes.is_empty() {
         return Vec::new();
     }
@@ -16,10 +20,10 @@ pub(super) fn causes(findings: &Findings, width: usize, most: usize) -> Vec<Line
     let shown = findings.causes.iter().take(most);
     let kinds = shown.clone().map(|cause| words::cause_word(cause.kind).len()).max().unwrap_or(0);
     for (index, cause) in shown.enumerate() {
-        lines.push(first_line(findings, cause, index + 1, kinds, width));
-        if let Some(second) = second_line(findings, cause, width) {
-            lines.push(second);
-        }
+        let (first, unsaid) = first_line(findings, cause, index + 1, kinds, width);
+        lines.push(first);
+        lines.extend(unsaid.filter(|_| path && index == 0));
+        lines.extend(second_line(findings, cause, width));
     }
     lines
 }
@@ -30,17 +34,20 @@ fn title(words: &str, shown: usize, all: usize) -> Line {
     if all > shown { line.then(Style::Faint, &format!("   {shown} of {all}")) } else { line }
 }
 
-fn first_line(findings: &Findings, cause: &Cause, rank: usize, kinds: usize, width: usize) -> Line {
+/// Rank, kind, name and share; and the path as a line of its own where it does not fit.
+fn first_line(
+    findings: &Findings,
+    cause: &Cause,
+    rank: usize,
+    kinds: usize,
+    width: usize,
+) -> (Line, Option<Line>) {
     let share = format!("{} of the loss", number::percent(&cause.share));
     let mut name = text::disarm(&cause.name).into_owned();
     let origin = cause.follows_from.as_ref();
     let position = origin.and_then(|id| findings.causes.iter().position(|one| &one.id == id));
     if let Some(position) = position {
         name += &format!(", from {}", position + 1);
-    }
-    let unsaid = cause.path.iter().filter(|frame| !cause.name.contains(frame.as_str()));
-    for frame in unsaid.take(3) {
-        name += &format!(" < {}", text::disarm(frame));
     }
     let kind = words::cause_word(cause.kind);
     let head = Line::new(Style::Plain, &format!("  {rank}  "))
@@ -49,24 +56,52 @@ fn first_line(findings: &Findings, cause: &Cause, rank: usize, kinds: usize, wid
         .plain("  ");
     let column = width.saturating_sub(text::columns(&share));
     let room = column.saturating_sub(head.columns() + 2);
-    head.plain(&text::clip(&name, room)).to(column).then(Style::Bold, &share)
+    let callers = callers(cause);
+    let whole = if callers.is_empty() { name.clone() } else { format!("{name} < {callers}") };
+    let (words, unsaid) = if text::columns(&whole) <= room {
+        (whole, None)
+    } else {
+        let path = Line::new(Style::Plain, "     ").then(Style::Faint, &format!("< {callers}"));
+        (brief(&name, room), Some(path).filter(|_| !callers.is_empty()))
+    };
+    (head.plain(&words).to(column).then(Style::Bold, &share), unsaid)
 }
 
+/// A name without its last clauses where it is too long.
+fn brief(name: &str, room: usize) -> String {
+    let mut kept = name;
+    while text::columns(kept) > room {
+        let Some((before, _)) = kept.rsplit_once(", ") else { return text::clip(name, room) };
+        kept = before;
+    }
+    kept.to_owned()
+}
+
+/// The path to a cause, innermost first, without what its name already says.
+fn callers(cause: &Cause) -> String {
+    let unsaid = cause.path.iter().filter(|frame| !cause.name.contains(frame.as_str()));
+    let frames: Vec<_> = unsaid.take(3).map(|frame| text::disarm(frame)).collect();
+    frames.join(" < ")
+}
+
+/// How often, how long, what the holder did, and the cure. A cause that follows from another is
+/// cured with that one, and needs no line for it.
 fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line> {
     let mut parts = Vec::new();
     if let Some(waits) = &cause.waits {
         parts.push(format!("{} waits/s", number::rate(waits).value));
     }
     if let Some(mean) = cause.wait_mean {
-        parts.push(format!("{} each", number::plain_seconds(mean)));
+        parts.push(format!("{} each", number::brief_seconds(mean)));
     }
-    let holder = cause.holders.iter().max_by(|a, b| a.1.get().total_cmp(&b.1.get()));
-    if let Some((state, share)) = holder {
+    let known =
+        cause.holders.iter().filter(|(state, share)| state != NOT_KNOWN && share.get() > 0.0);
+    if let Some((state, share)) = known.max_by(|a, b| a.1.get().total_cmp(&b.1.get())) {
         let state = text::disarm(state);
         parts.push(format!("holder {state} {}", number::plain_percent(*share)));
     }
     let cure = words::cure(findings, cause).map(|effect| format!("cure: {}", effect.label));
-    if parts.is_empty() && cure.is_none() {
+    if parts.is_empty() && (cure.is_none() || cause.follows_from.is_some()) {
         return None;
     }
     let cure = cure.map(|words| text::clip(&text::disarm(&words), width / 2)).unwrap_or_default();
