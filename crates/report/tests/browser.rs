@@ -30,10 +30,19 @@ const PLAY: &str = r##"<script>
   seen.curve = point(document.querySelectorAll("svg.wide .reading")[1]);
   seen.band = point(document.querySelector("svg.wide a.band"));
   seen.frame = point(document.querySelector(".frame"));
-  document.querySelector("a.band").dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
   const causes = document.querySelectorAll("details.cause");
-  causes[1].open = false;
-  location.hash = "#cause-2";
+  for (const cause of causes) cause.open = false;
+  const band = document.querySelector("svg.wide a.band");
+  band.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+  const same = [...document.querySelectorAll("a.band")].filter((other) => other.getAttribute("href") === band.getAttribute("href"));
+  seen.kin = String(same.length > 1 && same.every((other) => other.classList.contains("kin")));
+  band.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+  setTimeout(() => {
+    const opened = document.getElementById(band.getAttribute("href").slice(1)).closest("details");
+    seen.clicked = String(opened.open && [...causes].filter((cause) => cause.open).length === 1);
+    causes[1].open = false;
+    location.hash = "#cause-2";
+  }, 100);
   const flames = document.querySelectorAll(".flame");
   const flame = flames[flames.length - 1];
   const field = flame.querySelector("input");
@@ -147,6 +156,8 @@ fn a_reader_uses_the_page() {
     reads("zoomed", "100%");
     reads("back", "true");
     reads("opened", "true");
+    reads("kin", "true");
+    reads("clicked", "true");
     reads("paper", "rgb(252, 252, 250)");
 
     let dark = ["--blink-settings=preferredColorScheme=0", "--dump-dom"];

@@ -18,6 +18,8 @@ pub(super) struct CauseView<'a> {
     pub(super) bar: Markup,
     pub(super) facts: Vec<(&'static str, String)>,
     pub(super) holders: Markup,
+    /// Its evidence, with percentages that stay on one line.
+    pub(super) evidence: String,
     pub(super) path: String,
     /// Rank and fragment of the cause that this one follows from.
     pub(super) follows: Option<(usize, String)>,
@@ -64,6 +66,7 @@ fn view<'a>(findings: &Findings, cause: &'a Cause, rank_here: usize) -> CauseVie
         bar: share_bar(cause),
         facts: facts(cause),
         holders: holders(cause),
+        evidence: cause.evidence.replace(" %", "\u{a0}%"),
         path: if cause.path == [cause.name.as_str()] {
             String::new()
         } else {

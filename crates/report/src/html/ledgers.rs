@@ -6,7 +6,7 @@ use super::stack::{Band, Column, Frame, draw};
 use super::table::Table;
 use crate::number::{self, Shown};
 use crate::words::{self, Axis};
-use kneepoint_vocab::findings::{LevelLedger, LineKind};
+use kneepoint_vocab::findings::{LevelLedger, LineKind, ThreadLine};
 use kneepoint_vocab::{Findings, Level, Seconds, Unit};
 
 /// One of the two ledgers, ready for the template.
@@ -109,7 +109,7 @@ fn gather<'a>(findings: &Findings, ledger: &'a LevelLedger, which: Which) -> Lev
             .lines
             .iter()
             .map(|line| Entry {
-                kind: line.kind,
+                kind: colour(ledger, line),
                 label: line.label.clone(),
                 value: line.per_operation.value.get(),
                 shown: number::seconds(&line.per_operation),
@@ -124,6 +124,15 @@ fn gather<'a>(findings: &Findings, ledger: &'a LevelLedger, which: Which) -> Lev
         Which::Thread => ledger.thread.per_operation.get(),
     };
     LevelLines { ledger, entries, total }
+}
+
+/// Work on a core has the colour that the core ledger gives the same work.
+fn colour(ledger: &LevelLedger, line: &ThreadLine) -> LineKind {
+    let same = ledger.core.lines.iter().find(|core| core.label == line.label);
+    match same {
+        Some(core) if line.kind == LineKind::Running => core.kind,
+        _ => line.kind,
+    }
 }
 
 fn column(findings: &Findings, axis: Axis, level: &LevelLines<'_>, which: Which) -> Column {
