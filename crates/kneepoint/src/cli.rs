@@ -17,6 +17,15 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
+/// What clap found wrong, as one line: its first words and its tips, without the usage.
+pub(crate) fn one_line(refusal: &clap::Error) -> String {
+    let text = refusal.to_string();
+    let told = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more");
+    let words: Vec<&str> = text.lines().take_while(told).flat_map(str::split_whitespace).collect();
+    let line = words.join(" ");
+    format!("{}; try --help", line.strip_prefix("error: ").unwrap_or(&line))
+}
+
 /// Finds where a multi-threaded system stops scaling, why, and what cures it.
 #[derive(Debug, Parser)]
 #[command(name = "kneepoint", version, max_term_width = 90, after_help = EXIT_CODES)]
@@ -194,6 +203,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_with_the_tip() {
+        let refused = |arguments: &[&str]| one_line(&Cli::try_parse_from(arguments).unwrap_err());
+        let tip = refused(&["kneepoint", "run", "--level", "1"]);
+        assert!(tip.starts_with("unexpected argument '--level' found") && tip.contains("--levels"));
+        let values = refused(&["kneepoint", "run", "--tier", "x"]);
+        assert!(values.contains("[possible values: full, fallback]"), "{values}");
+        assert!(!tip.contains('\n') && !tip.contains("Usage") && tip.ends_with("; try --help"));
     }
 
     #[test]

@@ -21,7 +21,10 @@ const USAGE: u8 = 2;
 const NOT_TRUSTWORTHY: u8 = 4;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refusal) => return not_parsed(&refusal),
+    };
     print::start_log();
     if let Some(Command::ServeWorkload { arguments }) = cli.command {
         return kneepoint_rig::serve(arguments);
@@ -33,6 +36,17 @@ fn main() -> ExitCode {
             ExitCode::from(if is_usage(&error) { USAGE } else { ERROR })
         }
     }
+}
+
+/// Help and version are what was asked for; anything else is a wrong command line, told in one line.
+fn not_parsed(refusal: &clap::Error) -> ExitCode {
+    if refusal.use_stderr() {
+        print::error(&cli::UsageError(cli::one_line(refusal)).into());
+        return ExitCode::from(USAGE);
+    }
+    // A reader that has gone away is no error.
+    let _ = refusal.print();
+    ExitCode::from(OK)
 }
 
 /// Whether the command line is at fault, rather than a file or the machine.

@@ -22,9 +22,23 @@ pub(crate) fn out(text: &str) -> anyhow::Result<()> {
 
 /// One line to standard error: what happened, where, what to do.
 pub(crate) fn error(error: &anyhow::Error) {
-    let text = format!("{error:#}").replace('\n', " ");
+    let text = told_once(error).replace('\n', " ");
     // Nothing is left to tell where even this fails.
     let _ = writeln!(io::stderr(), "kneepoint: {text}");
+}
+
+/// An error and its causes, without those that a message before has quoted already.
+fn told_once(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// One line to standard error that is no failure.
@@ -47,5 +61,19 @@ pub(crate) fn start_log() {
     use tracing_subscriber::EnvFilter;
     if let Ok(filter) = EnvFilter::try_from_env("KNEEPOINT_LOG") {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told_once;
+    use anyhow::{Context, anyhow};
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let quoted = Err::<(), _>(anyhow!("disk full")).context("a file: disk full; free some");
+        assert_eq!(told_once(&quoted.unwrap_err()), "a file: disk full; free some");
+        let bare = Err::<(), _>(anyhow!("disk full")).context("a file");
+        assert_eq!(told_once(&bare.unwrap_err()), "a file: disk full");
     }
 }
