@@ -30,7 +30,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     let page = report::write_into(&findings, &outcome.directory)?;
     let code =
         if args.json { report::finish_json(&findings)? } else { report::finish(&findings, &page)? };
-    Ok(if outcome.interrupted { ERROR } else { code })
+    if outcome.interrupted {
+        print::note("kneepoint: interrupted: the report tells only what was measured until then");
+        return Ok(ERROR);
+    }
+    Ok(code)
 }
 
 fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
