@@ -53,10 +53,17 @@ fn code(findings: &Findings) -> u8 {
 
 fn write_page(findings: &Findings, page: &Path) -> Result<()> {
     let html = kneepoint_report::html::render(findings);
+    let told = || {
+        format!("{}: cannot write the report (choose another place with --html)", page.display())
+    };
+    // A pipe or a device is written to; renaming would put a file in its place.
+    if fs::metadata(page).is_ok_and(|about| !about.is_file()) {
+        return fs::write(page, html).with_context(told);
+    }
     let draft = page.with_extension("html.draft");
     fs::write(&draft, html).and_then(|()| fs::rename(&draft, page)).with_context(|| {
         // A full disk leaves a partial draft; the error above is the one to report.
         let _ = fs::remove_file(&draft);
-        format!("{}: cannot write the report (choose another place with --html)", page.display())
+        told()
     })
 }
