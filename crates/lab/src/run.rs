@@ -48,13 +48,14 @@ pub fn run(
     progress: &mut dyn Progress,
     stop: &AtomicBool,
 ) -> Result<Outcome> {
-    let store = Store::create(&options.directory, host, plan)?;
-    let clock = Clock::begin();
     let cores = plan.focus.cores;
     let scratch = Scratch::create()?;
-    // The collector goes first: loading beside a busy system can take seconds.
+    // The collector goes first: loading beside a busy system can take seconds. Only what can
+    // measure makes a run directory.
     let (probe, remarks) =
         Probe::attach(&ProbeOptions { tier: options.tier, stacks: true, cores })?;
+    let store = Store::create(&options.directory, host, plan)?;
+    let clock = Clock::begin();
     for remark in &remarks {
         progress.remark(remark);
     }
@@ -191,8 +192,6 @@ impl Runner<'_> {
             Shape { clients: self.plan.focus.clients, ramp: Nanos(0), length: WARM_UP_SLICE };
         let mut series = Vec::new();
         while series.len() < WARM_UP_MOST && !self.interrupted() {
-            let system = self.arms.system(&baseline)?;
-            let taken = slice::take(system, None, &shape, &self.clock, self.stop)?;
             let planned = Planned {
                 phase: Phase::WarmUp,
                 block: 0,
@@ -200,6 +199,11 @@ impl Runner<'_> {
                 arm: baseline.clone(),
                 level: self.plan.focus,
                 start: 0,
+            };
+            let system = self.arms.system(&baseline)?;
+            let taken = match slice::take(system, None, &shape, &self.clock, self.stop) {
+                Ok(taken) => taken,
+                Err(error) => return self.failed(&planned, 0, &error),
             };
             let (record, _) = self.record(&planned, 0, taken, Disposition::Kept);
             series.push(record.throughput().0);
