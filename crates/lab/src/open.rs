@@ -55,7 +55,9 @@ pub fn open(directory: &Path) -> Result<RunRecord, OpenError> {
     let host_path = directory.join(HOST);
     let host_text = match fs::read_to_string(&host_path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
             return Err(OpenError::NotARun { path: directory.to_owned() });
         }
         Err(source) => return Err(OpenError::Read { path: host_path, source }),

@@ -41,7 +41,10 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A record could not be written.
-    #[error("{path}: cannot write: {source}; {written} trials are safe in this run directory")]
+    #[error(
+        "{path}: cannot write: {source}; {written} trials are safe, `kneepoint report` tells what \
+         they say; to measure again, choose another place with --out"
+    )]
     Write {
         /// The file.
         path: PathBuf,
@@ -74,12 +77,7 @@ impl Store {
             return Err(StoreError::Occupied { path: directory.to_owned() });
         }
         let file = |name: &str| {
-            let path = directory.join(name);
-            OpenOptions::new()
-                .append(true)
-                .create(true)
-                .open(&path)
-                .map_err(|source| StoreError::Write { path, source, written: 0 })
+            OpenOptions::new().append(true).create(true).open(directory.join(name)).map_err(make)
         };
         let store = Self {
             arms: file(ARMS)?,
