@@ -228,6 +228,17 @@ pub(crate) fn process_cpu(pid: u32) -> io::Result<u64> {
     Ok(at.tv_sec.cast_unsigned() * 1_000_000_000 + at.tv_nsec.cast_unsigned())
 }
 
+/// Lets the calling thread run before all ordinary threads, so that it keeps up beside a system
+/// that uses every core. Without the privilege for that it gets a better nice value, or nothing.
+pub(crate) fn run_first() {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `parameters` lives during the call; pid 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } != 0 {
+        let _ = rustix::process::setpriority_process(None, -10);
+    }
+}
+
+
 /// CLOCK_MONOTONIC in ns: the clock of the programs.
 pub(crate) fn monotonic() -> u64 {
     let at = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

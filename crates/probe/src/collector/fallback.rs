@@ -195,6 +195,7 @@ struct Followed {
 }
 
 fn read_until(stop: &AtomicBool, roots: &[u32], begin: u64) -> Readings {
+    sys::run_first();
     let mut readings = Readings::default();
     let mut followed: BTreeMap<u32, Followed> = BTreeMap::new();
     let mut links = BTreeMap::new();

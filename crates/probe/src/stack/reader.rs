@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long the reader sleeps between two rounds over the rings.
-const ROUND: Duration = Duration::from_millis(5);
+const ROUND: Duration = Duration::from_millis(20);
 
 /// What a BPF program says along with a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,8 +204,7 @@ impl Shared {
 
     /// The body of the reader's thread: rounds while a window is open, else sleep.
     pub(crate) fn run(&self) {
-        // Without the privilege it reads at normal priority: no reason to give up.
-        let _ = rustix::process::setpriority_process(None, -10);
+        crate::sys::run_first();
         loop {
             let mut reader = self.lock();
             while reader.window.is_none() && !reader.stop {
