@@ -3,13 +3,37 @@
 mod synthetic;
 
 use kneepoint_report::{export, html, json, terminal, text};
-use kneepoint_vocab::Findings;
+use kneepoint_vocab::{ArmRole, Findings};
 
 #[test]
 fn eighty_columns() {
     let text = terminal::render(&synthetic::findings(), 80, false);
     assert!(text.lines().count() <= terminal::SCREEN, "one screen");
     insta::assert_snapshot!(text);
+}
+
+/// What did not help is part of the story, and the rows of the ledger are the whole machine.
+#[test]
+fn every_treatment_and_all_cores_are_on_the_screen() {
+    for width in [60, 80, 120] {
+        for trustworthy in [true, false] {
+            let mut findings = synthetic::findings();
+            findings.trustworthy = trustworthy;
+            let screen = terminal::render(&findings, width, false);
+            assert!(screen.lines().count() <= terminal::MOST_LINES);
+            let tried =
+                findings.effects.iter().filter(|effect| effect.role == ArmRole::Treatment).count();
+            let below = screen.lines().skip_while(|line| *line != "What helps").skip(1);
+            assert_eq!(below.take_while(|line| line.starts_with("  ")).count(), tried);
+            let rows = screen.lines().skip_while(|line| !line.starts_with("Where 2 cores")).skip(1);
+            let cores = rows.take_while(|line| line.starts_with("  ")).map(|line| {
+                let number = line.split_whitespace().find_map(|word| word.parse::<f64>().ok());
+                number.expect("cores of a row")
+            });
+            let sum: f64 = cores.sum();
+            assert!((sum - 2.0).abs() < 0.035, "{sum} in {screen}");
+        }
+    }
 }
 
 #[test]
@@ -92,7 +116,9 @@ fn distrust_is_said_first() {
     let page = html::render(&findings);
     let banner = page.find("Do not rely on the verdicts").expect("a banner");
     assert!(banner < page.find("id=\"where\"").expect("a first section"));
-    assert!(terminal::render(&findings, 80, false).contains("Not trustworthy: The USL fit"));
+    assert!(
+        terminal::render(&findings, 80, false).contains("Not trustworthy (caveat 1 of 3): The USL")
+    );
 }
 
 #[test]

@@ -11,6 +11,10 @@ use kneepoint_vocab::{Cores, Findings, Unit};
 const WORD: usize = 13;
 /// Parts of a row below this share of it stay unnamed.
 const NAMED: f64 = 0.1;
+/// Rows below this share of all cores go together into one.
+const TINY: f64 = 0.02;
+/// What is below this share of all cores has no row at all.
+const NOTHING: f64 = 0.004;
 
 /// Lines of one kind in one row, or small rows together.
 struct Row {
@@ -103,15 +107,22 @@ fn said(findings: &Findings, line: &CoreLine) -> String {
 /// Rows that are worth a line; the small rest together, so that the numbers still add up.
 fn fewest(rows: Vec<Row>, total: Cores, most: usize) -> Vec<Row> {
     let size = |row: &Row| row.cores.get().abs();
-    let worth = |row: &Row| size(row) >= total.get() * 0.004;
+    let worth = |row: &Row| size(row) >= total.get() * TINY;
     let mut sizes: Vec<f64> = rows.iter().filter(|row| worth(row)).map(size).collect();
     sizes.sort_by(|a, b| b.total_cmp(a));
     let kept = if sizes.len() > most { most.saturating_sub(1) } else { sizes.len() };
     let least = if sizes.len() > kept { sizes[kept] } else { 0.0 };
-    let (mut shown, rest): (Vec<Row>, Vec<Row>) =
+    let (mut shown, mut rest): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| worth(row) && (least <= 0.0 || size(row) > least));
     let cores: Cores = rest.iter().map(|row| row.cores).sum();
-    if cores.get().abs() >= total.get() * 0.004 {
+    if cores.get().abs() < total.get() * NOTHING {
+        return shown;
+    }
+    rest.retain(|row| size(row) >= total.get() * NOTHING / 2.0);
+    if rest.len() == 1 {
+        shown.append(&mut rest);
+        shown.sort_by_key(|row| words::order(row.kind));
+    } else {
         let said = rest.iter().map(|row| row.word.to_owned()).collect();
         shown.push(Row { word: "other", kind: LineKind::Unattributed, cores, said });
     }

@@ -34,7 +34,7 @@ const BUDGETS: [Budget; 6] = [
     Budget { ledger: 6, causes: 3, path: true },
     Budget { ledger: 6, causes: 2, path: true },
     Budget { ledger: 6, causes: 2, path: false },
-    Budget { ledger: 5, causes: 2, path: false },
+    Budget { ledger: 6, causes: 1, path: false },
     Budget { ledger: 5, causes: 1, path: false },
     Budget { ledger: 4, causes: 1, path: false },
 ];
@@ -143,9 +143,13 @@ fn distrust(findings: &Findings, width: usize) -> Vec<Line> {
     }
     let serious = findings.caveats.iter().find(|caveat| caveat.severity == Severity::Serious);
     let reason = serious.map_or("see the caveats", |caveat| caveat.text.as_str());
-    let others = findings.caveats.len().saturating_sub(usize::from(serious.is_some()));
-    let more = if others > 0 { format!(" (and {others} more)") } else { String::new() };
-    let words = wrap(&format!("Not trustworthy: {reason}{more}"), width);
+    let all = findings.caveats.len();
+    let head = if all > 1 {
+        format!("Not trustworthy (caveat 1 of {all}):")
+    } else {
+        "Not trustworthy:".to_owned()
+    };
+    let words = wrap(&format!("{head} {reason}"), width);
     words.into_iter().take(2).map(|line| Line::new(Style::Bad, &line)).collect()
 }
 
