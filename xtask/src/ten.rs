@@ -12,7 +12,7 @@ use std::time::Instant;
 /// The function whose mutex the first cause has to name.
 const LOCK: &str = "sqlite3BtreeEnter";
 /// Treatments that change nothing that matters here.
-const DECOYS: [&str; 2] = ["sqlite-memstatus-off", "sqlite-serialized"];
+const DECOYS: [&str; 2] = ["sqlite-memstatus-off", "sqlite-mimalloc"];
 /// The first cause has more than this share of the loss.
 const LEAST_SHARE: f64 = 0.5;
 /// The best cure multiplies throughput by more than this.

@@ -238,7 +238,6 @@ pub(crate) fn run_first() {
     }
 }
 
-
 /// CLOCK_MONOTONIC in ns: the clock of the programs.
 pub(crate) fn monotonic() -> u64 {
     let at = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -15,6 +15,16 @@ pub fn threads(pid: u32) -> Vec<u32> {
     found
 }
 
+/// Every process, ascending; empty where `/proc` cannot be listed.
+#[must_use]
+pub fn processes() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable();
+    pids
+}
+
 /// `roots` and every process descended from them, ascending.
 #[must_use]
 pub fn family(roots: &[u32]) -> Vec<u32> {
