@@ -201,15 +201,21 @@ pub fn percent(estimate: &Estimate<Ratio>) -> Shown {
     shown(estimate.value.get(), estimate.low.get(), estimate.high.get(), step)
 }
 
-/// A share as a percentage with two significant digits: `4.1 %`, `0.30 %`, `78 %`, `< 0.01 %`.
+/// A share as a percentage with two significant digits: `4.1 %`, `0.30 %`, `78 %`, `< 0.01 %`,
+/// `99.8 %`.
 #[must_use]
 pub fn plain_percent(value: Ratio) -> String {
     let percent = value.get() * 100.0;
     if percent.abs() < 0.005 {
         return if percent.abs() > 0.0 { "< 0.01 %" } else { "0 %" }.to_owned();
     }
-    let places = usize::try_from((1 - order(percent)).clamp(0, 2)).unwrap_or(0);
-    format!("{} %", bare(percent, places))
+    if (99.995..100.0).contains(&percent) {
+        return "> 99.99 %".to_owned();
+    }
+    // Nearly all is not all.
+    let nearly = if (99.5..99.95).contains(&percent) { 1 } else { 2 };
+    let places = if (99.5..100.0).contains(&percent) { nearly } else { 1 - order(percent) };
+    format!("{} %", bare(percent, usize::try_from(places.clamp(0, 2)).unwrap_or(0)))
 }
 
 /// Cores, without unit, never more than three decimals: `1.12 [1.08–1.15]`.
@@ -303,6 +309,9 @@ mod tests {
         assert_eq!(plain_percent(Ratio(0.003)), "0.30 %");
         assert_eq!(plain_percent(Ratio(0.18)), "18 %");
         assert_eq!(plain_percent(Ratio(0.0)), "0 %");
+        assert_eq!(plain_percent(Ratio(1.0)), "100 %");
+        assert_eq!(plain_percent(Ratio(0.99849)), "99.8 %");
+        assert_eq!(plain_percent(Ratio(0.99999)), "> 99.99 %");
         assert_eq!(plain_percent(Ratio(1.1e-16)), "< 0.01 %");
         assert_eq!(brief_seconds(Seconds(27.98e-6)), "28 µs");
         assert_eq!(brief_seconds(Seconds(79.68)), "80 s");
