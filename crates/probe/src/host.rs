@@ -47,7 +47,6 @@ fn notes(cpuinfo: &str) -> Vec<(String, String)> {
         ("numa nodes", read("/sys/devices/system/node/online")),
         ("preemption", preemption()),
         ("mitigations", mitigations()),
-        ("boot command line", read("/proc/cmdline")),
     ];
     entries.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
