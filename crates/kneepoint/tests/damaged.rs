@@ -1,0 +1,192 @@
+//! `report` on run directories that are whole, torn, foreign, closed or none.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod common;
+
+use common::{Mounted, Sandbox, copy_run, fixture, is_root, ran};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+
+/// A sandbox with the golden run in `run`.
+fn with_run() -> Sandbox {
+    let sandbox = Sandbox::new();
+    copy_run(&fixture("sqlite-shared-cache"), &sandbox.path("run"));
+    sandbox
+}
+
+/// The first half of a file.
+fn halve(sandbox: &Sandbox, name: &str) {
+    let path = sandbox.path("run").join(name);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+}
+
+#[test]
+fn a_report_is_the_same_to_the_byte() {
+    let sandbox = with_run();
+    let page = sandbox.path("run/report.html");
+    let once = (sandbox.run(&["report", "run"]), fs::read(&page).unwrap());
+    let twice = (sandbox.run(&["report", "run"]), fs::read(&page).unwrap());
+    assert_eq!(once.0.out, twice.0.out);
+    assert_eq!(once.1, twice.1);
+    let json = || sandbox.run(&["report", "run", "--json"]);
+    assert_eq!(json().out, json().out);
+    let elsewhere = sandbox.run(&["report", "run", "--html", "page.html"]);
+    assert_eq!(elsewhere.err, "");
+    assert_eq!(fs::read(sandbox.path("page.html")).unwrap(), once.1);
+    assert_eq!(sandbox.listed(), ["page.html", "run"]);
+}
+
+/// The golden run with every slice taken at its first attempt on an idle machine.
+#[test]
+fn the_exit_code_says_whether_to_rely_on_it() {
+    let sandbox = with_run();
+    let report = sandbox.run(&["report", "run"]);
+    assert_eq!((report.code, report.err.as_str()), (Some(4), ""));
+    assert!(report.out.contains("Not trustworthy"), "{}", report.out);
+    let path = sandbox.path("run/trials.jsonl");
+    let trials = fs::read_to_string(&path).unwrap();
+    let quiet: Vec<_> = trials.lines().filter(|line| !line.contains("\"polluted\"")).collect();
+    fs::write(&path, quiet.join("\n").replace("\"kept-polluted\"", "\"kept\"")).unwrap();
+    let report = sandbox.run(&["report", "run"]);
+    assert_eq!((report.code, report.err.as_str()), (Some(0), ""));
+    assert!(!report.out.contains("Not trustworthy"), "{}", report.out);
+    let json: serde_json::Value =
+        serde_json::from_str(&sandbox.run(&["report", "run", "--json"]).out).unwrap();
+    assert_eq!(json["trustworthy"], true);
+}
+
+#[test]
+fn a_place_without_a_run_says_what_to_give() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("empty")).unwrap();
+    fs::write(sandbox.path("file"), "").unwrap();
+    for place in ["absent", "empty", "empty/deeper"] {
+        let words = [place, "not a run directory", "host.json", "`run`"];
+        sandbox.run(&["report", place]).refused(1, &words);
+        sandbox.run(&["report", place, "--json"]).refused(1, &words);
+    }
+    sandbox.run(&["report", "file"]).refused(1, &["file", "not a run directory"]);
+    sandbox.assert_clean(None, &["empty", "file"]);
+}
+
+#[test]
+fn another_schema_says_which_version_reads_it() {
+    let sandbox = with_run();
+    let path = sandbox.path("run/host.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("\"schema\": 1", "\"schema\": 7", 1)).unwrap();
+    let words = ["run/host.json", "schema 7", "schema 1", "use Kneepoint 0.1.0"];
+    sandbox.run(&["report", "run"]).refused(1, &words);
+    assert!(!sandbox.path("run/report.html").exists());
+}
+
+#[test]
+fn a_cut_file_that_nothing_can_replace_is_named() {
+    for name in ["host.json", "plan.toml", "end.json"] {
+        let sandbox = with_run();
+        halve(&sandbox, name);
+        sandbox.run(&["report", "run"]).refused(1, &[&format!("run/{name}: damaged")]);
+        assert!(!sandbox.path("run/report.html").exists());
+    }
+}
+
+/// Trials cut at any byte are still a report.
+#[test]
+fn trials_cut_anywhere_are_still_a_report() {
+    let sandbox = with_run();
+    let path = sandbox.path("run/trials.jsonl");
+    let whole = fs::read(&path).unwrap();
+    fs::remove_file(sandbox.path("run/end.json")).unwrap();
+    for part in 0..=8 {
+        let cut = whole.len() * part / 8;
+        fs::write(&path, &whole[..cut]).unwrap();
+        let report = sandbox.run(&["report", "run"]);
+        assert_eq!((report.code, report.err.as_str()), (Some(4), ""), "cut at {cut}: {report:?}");
+        assert!(report.out.contains("Not trustworthy"), "cut at {cut}: {}", report.out);
+        assert!(sandbox.path("run/report.html").exists());
+    }
+}
+
+#[test]
+fn missing_tables_are_still_a_report() {
+    for name in ["trials.jsonl", "stacks.jsonl", "arms.jsonl", "end.json"] {
+        let sandbox = with_run();
+        fs::remove_file(sandbox.path("run").join(name)).unwrap();
+        let report = sandbox.run(&["report", "run"]);
+        assert_eq!((report.code, report.err.as_str()), (Some(4), ""), "{name}: {report:?}");
+    }
+}
+
+#[test]
+fn a_read_only_run_names_html() {
+    let sandbox = with_run();
+    let Some(_mounted) = Mounted::tmpfs(&sandbox.path("closed"), "size=1m") else {
+        println!("SKIP a_read_only_run_names_html: cannot mount (not root)");
+        return;
+    };
+    copy_run(&fixture("cut-off"), &sandbox.path("closed/run"));
+    let mut remount = Command::new("mount");
+    remount.args(["-o", "remount,ro"]).arg(sandbox.path("closed"));
+    assert!(remount.status().unwrap().success());
+    let words = ["closed/run/report.html", "Read-only", "--html"];
+    sandbox.run(&["report", "closed/run"]).refused(1, &words);
+    assert_eq!(sandbox.run(&["report", "closed/run", "--json"]).code, Some(4));
+    let elsewhere = sandbox.run(&["report", "closed/run", "--html", "page.html"]);
+    assert_eq!(elsewhere.code, Some(4), "{elsewhere:?}");
+    sandbox.assert_clean(None, &["closed", "page.html", "run"]);
+}
+
+#[test]
+fn a_run_of_someone_else_is_told() {
+    if !is_root() {
+        println!("SKIP a_run_of_someone_else_is_told: needs root to become nobody");
+        return;
+    }
+    let sandbox = with_run();
+    let mode = |bits| fs::Permissions::from_mode(bits);
+    fs::set_permissions(sandbox.path("run"), mode(0o700)).unwrap();
+    let words = ["run/host.json", "Permission denied"];
+    ran(sandbox.as_nobody(&["report", "run"])).refused(1, &words);
+    fs::set_permissions(sandbox.path("run"), mode(0o755)).unwrap();
+    let words = ["run/report.html", "Permission denied", "--html"];
+    ran(sandbox.as_nobody(&["report", "run"])).refused(1, &words);
+    let report = ran(sandbox.as_nobody(&["report", "run", "--html", "page.html"]));
+    assert_eq!(report.code, Some(4), "{report:?}");
+}
+
+/// `--html /dev/stdout` writes there, rather than putting a file in its place.
+#[test]
+fn a_device_stays_a_device() {
+    let sandbox = with_run();
+    for (device, code) in [("null", 4), ("full", 1)] {
+        let link = sandbox.path(device);
+        std::os::unix::fs::symlink(format!("/dev/{device}"), &link).unwrap();
+        let report = sandbox.run(&["report", "run", "--html", device]);
+        assert_eq!(report.code, Some(code), "{report:?}");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "{device} was replaced");
+        assert_eq!(report.err.contains("--html"), code == 1, "{report:?}");
+    }
+    sandbox.assert_clean(None, &["full", "null", "run"]);
+}
+
+/// `kneepoint report DIR --json | head -1`: the findings are longer than a pipe holds.
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let sandbox = with_run();
+    for arguments in [&["report", "run", "--json"][..], &["--generate", "man"], &["--help"]] {
+        let mut command = sandbox.command(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::with_capacity(16, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(!line.is_empty());
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        assert_eq!(errors, "", "{arguments:?}");
+        let code = child.wait().unwrap().code();
+        assert!(matches!(code, Some(0 | 4)), "{arguments:?}: {code:?}");
+    }
+}
