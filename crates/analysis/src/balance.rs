@@ -11,9 +11,9 @@
 //! core, on the thread that was woken. It stays a check of its own. Two rules need words:
 //!
 //! * *Steal and interrupts.* The collector's clock runs on while the hypervisor or an interrupt
-//! holds a core, so both lie inside its other lines. They get lines of their own only as far as the
-//! other lines leave something to account for: steal first, then irq, never more than `/proc/stat`
-//! counted.
+//!   holds a core, so both lie inside its other lines. They get lines of their own only as far as
+//!   the other lines leave something to account for: steal first, then irq, never more than
+//!   `/proc/stat` counted.
 //! * *Idle.* Idle that was charged to a wait stays there. At N clients C − N cores (or those
 //!   outside the level's CPU set) were not asked for: they are taken from uncharged idle first,
 //!   then from all charges in proportion. What then remains uncharged is split over what client
