@@ -244,10 +244,14 @@ fn verdict(
         return Verdict::NoEffect { smallest: Ratio(deviation(&ratio)) };
     }
     // To decide, the half-width must fall below the room between the estimate and the nearer
-    // border: 1 for an effect, the target for none.
+    // border: 1 for an effect, the target for none. An effect that only the noise floor hides
+    // needs a lower floor, which falls with the root of the pairs.
     let room = distance.abs().max(target - distance.abs()).max(target / 4.0);
-    let pairs = effect.pairs_for(room.ln_1p(), CONFIDENCE);
-    let further = (pairs - size(effect.pairs)).max(1.0);
+    let narrower = effect.pairs_for(room.ln_1p(), CONFIDENCE);
+    let hidden = excludes_one && distance.abs() <= noise.floor.0;
+    let quieter =
+        if hidden { size(effect.pairs) * (noise.floor.0 / distance).powi(2) } else { 0.0 };
+    let further = (narrower.max(quieter) - size(effect.pairs)).max(1.0);
     Verdict::Undecided { needs: Seconds(finite(further * pair_costs)) }
 }
 

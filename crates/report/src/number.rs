@@ -336,11 +336,14 @@ mod tests {
         }
 
         #[test]
-        fn the_printed_value_lies_within_half_a_last_digit(value in 0.01f64..1e4, part in 0.001f64..0.5) {
+        fn the_printed_value_lies_within_half_a_last_digit(
+            value in 0.01f64..1e4, part in 0.001f64..0.5,
+        ) {
             let half = value * part;
             let text = factor(&ratio(value, value - half, value + half)).value;
             let read: f64 = text.trim_end_matches('×').parse().unwrap();
-            prop_assert!((read - value).abs() <= half * 0.55 + 5e-4 * value, "{text} for {value} ± {half}");
+            let off = (read - value).abs();
+            prop_assert!(off <= half * 0.55 + 5e-4 * value, "{text} for {value} ± {half}");
         }
     }
 }

@@ -15,7 +15,8 @@ const note = (words) => {
 };
 addEventListener("error", (event) => note(event.message || "resource"), true);
 addEventListener("unhandledrejection", (event) => note(String(event.reason)));
-addEventListener("securitypolicyviolation", (event) => note(event.blockedURI + " " + event.violatedDirective));
+addEventListener("securitypolicyviolation",
+  (event) => note(event.blockedURI + " " + event.violatedDirective));
 </script>"#;
 
 /// Plays a reader and writes what it sees into attributes of the root element.
@@ -24,7 +25,8 @@ const PLAY: &str = r##"<script>
   const seen = document.documentElement.dataset;
   const tip = document.getElementById("tip");
   const point = (element) => {
-    element.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 40, clientY: 40 }));
+    const at = { bubbles: true, clientX: 40, clientY: 40 };
+    element.dispatchEvent(new PointerEvent("pointermove", at));
     return tip.hidden ? "" : tip.textContent;
   };
   seen.curve = point(document.querySelectorAll("svg.wide .reading")[1]);
@@ -34,7 +36,8 @@ const PLAY: &str = r##"<script>
   for (const cause of causes) cause.open = false;
   const band = document.querySelector("svg.wide a.band");
   band.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
-  const same = [...document.querySelectorAll("a.band")].filter((other) => other.getAttribute("href") === band.getAttribute("href"));
+  const same = [...document.querySelectorAll("a.band")]
+    .filter((other) => other.getAttribute("href") === band.getAttribute("href"));
   seen.kin = String(same.length > 1 && same.every((other) => other.classList.contains("kin")));
   band.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
   setTimeout(() => {
@@ -59,7 +62,8 @@ const PLAY: &str = r##"<script>
   setTimeout(() => {
     seen.opened = String(causes[1].open);
     seen.width = innerWidth + "/" + document.documentElement.scrollWidth;
-    if (parent !== window) parent.postMessage(innerWidth + "/" + document.documentElement.scrollWidth, "*");
+    const widths = innerWidth + "/" + document.documentElement.scrollWidth;
+    if (parent !== window) parent.postMessage(widths, "*");
   }, 300);
 })();
 </script>"##;
@@ -67,7 +71,9 @@ const PLAY: &str = r##"<script>
 /// A frame as wide as a phone, since a browser window may refuse to be that narrow.
 const PHONE: &str = r#"<!doctype html><html><body style="margin:0">
 <iframe src="played.html" width="360" height="5200" style="border:0"></iframe>
-<script>addEventListener("message", (event) => { document.documentElement.dataset.phone = event.data; });</script>
+<script>
+addEventListener("message", (event) => { document.documentElement.dataset.phone = event.data; });
+</script>
 </body></html>"#;
 
 fn browser() -> Option<&'static str> {

@@ -111,7 +111,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_place_lies_within(low in any::<f64>(), high in any::<f64>(), value in any::<f64>()) {
-            for scale in [Scale::linear((low, high), (10.0, 90.0)), Scale::log((low, high), (10.0, 90.0))] {
+            let screen = (10.0, 90.0);
+            for scale in [Scale::linear((low, high), screen), Scale::log((low, high), screen)] {
                 let place = scale.at(value);
                 prop_assert!((10.0..=90.0).contains(&place), "{place}");
             }
@@ -120,10 +121,12 @@ mod tests {
         #[test]
         fn few_ticks_and_all_inside(low in 1e-9f64..1e6, times in 1.001f64..1e4) {
             let high = low * times;
-            for scale in [Scale::linear((low, high), (0.0, 1.0)), Scale::log((low, high), (0.0, 1.0))] {
+            let screen = (0.0, 1.0);
+            for scale in [Scale::linear((low, high), screen), Scale::log((low, high), screen)] {
                 let ticks = scale.ticks(5);
                 prop_assert!(ticks.len() <= 30, "{ticks:?}");
-                prop_assert!(ticks.iter().all(|tick| *tick >= low * 0.999 && *tick <= high * 1.001));
+                let within = |tick: &f64| *tick >= low * 0.999 && *tick <= high * 1.001;
+                prop_assert!(ticks.iter().all(within));
                 prop_assert!(ticks.is_sorted());
             }
         }

@@ -5,7 +5,8 @@ use kneepoint_vocab::findings::{Cause, CauseKind, FlameNode};
 use kneepoint_vocab::{ArmId, Ratio, Seconds};
 
 /// A name as C++ gives them.
-pub(super) const LONG: &str = "std::_Rb_tree<std::pair<std::basic_string<char, std::char_traits<char>, std::allocator<char> >, \
+pub(super) const LONG: &str = "std::_Rb_tree<std::pair<std::basic_string<char, std::char_traits<char>, \
+     std::allocator<char> >, \
      unsigned long>, std::pair<std::pair<std::basic_string<char> const, unsigned long> const, \
      std::shared_ptr<storage::engine::detail::PageHandle<4096ul> > > >::_M_emplace_hint_unique";
 
@@ -163,7 +164,8 @@ fn lock() -> Cause {
             "lock-1",
             CauseKind::Lock,
             "mutex in sqlite3BtreeEnter",
-            "Both cores idle while every client but one waits for this mutex; 2 objects, one each start.",
+            "Both cores idle while every client but one waits for this mutex; 2 objects, one each \
+             start.",
         )
     }
 }
@@ -177,7 +179,8 @@ fn kernel() -> Cause {
             "kernel-1",
             CauseKind::Kernel,
             "kernel: futex",
-            "Sleeping and waking on the mutex costs 72 µs of kernel CPU an operation; one client pays none.",
+            "Sleeping and waking on the mutex costs 72 µs of kernel CPU an operation; one client pays \
+             none.",
         )
     }
 }
