@@ -5,7 +5,8 @@ use kneepoint_vocab::findings::{Cause, CauseKind, FlameNode};
 use kneepoint_vocab::{ArmId, Ratio, Seconds};
 
 /// A name as C++ gives them.
-pub(super) const LONG: &str = "std::_Rb_tree<std::pair<std::basic_string<char, std::char_traits<char>, \
+pub(super) const LONG: &str = "std::_Rb_tree<std::pair<std::basic_string<char, \
+ std::char_traits<char>, \
      std::allocator<char> >, \
      unsigned long>, std::pair<std::pair<std::basic_string<char> const, unsigned long> const, \
      std::shared_ptr<storage::engine::detail::PageHandle<4096ul> > > >::_M_emplace_hint_unique";
@@ -179,7 +180,8 @@ fn kernel() -> Cause {
             "kernel-1",
             CauseKind::Kernel,
             "kernel: futex",
-            "Sleeping and waking on the mutex costs 72 µs of kernel CPU an operation; one client pays \
+            "Sleeping and waking on the mutex costs 72 µs of kernel CPU an operation; one \
+             client pays \
              none.",
         )
     }
