@@ -5,12 +5,12 @@
 
 mod common;
 
-use common::{Ran, Sandbox, eventually, finished, is_root, ran, scratch_of, short_recipe};
+use common::{Ran, Sandbox, eventually, finished, is_root, scratch_of, short_recipe};
 use kneepoint_vocab::{Disposition, Findings, RunRecord, Tier};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const FILES: [&str; 7] = [
     "arms.jsonl",
@@ -163,9 +163,12 @@ fn an_ordinary_user_gets_the_fallback_and_the_reason() {
         return;
     }
     let sandbox = sandbox();
-    let done = ran(sandbox.as_nobody(&["run", "short.toml", "--out", "run"]));
+    let mut command = sandbox.as_nobody(&["run", "short.toml", "--out", "run"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let process = child.id();
+    let done = finished(child);
     assert!(done.err.contains("eBPF accounting: "), "{done:?}");
-    assert_eq!(sandbox.processes(), Vec::<u32>::new(), "still running");
+    sandbox.assert_clean(Some(process), &["long.toml", "run", "short.toml"]);
     let (record, _) = assert_whole(&sandbox, &done, Tier::Fallback);
     let remarks = record.end.unwrap().remarks;
     assert!(remarks.iter().any(|remark| remark.contains("eBPF")), "{remarks:?}");
