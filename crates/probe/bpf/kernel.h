@@ -51,6 +51,10 @@ struct task_struct {
 	struct files_struct *files;
 } PAI;
 
+struct hrtimer {
+	void *function;
+} PAI;
+
 /* Saved user registers of x86-64, from r10 to orig_ax (offset 56 to 128 in struct pt_regs). */
 struct user_regs {
 	u64 r10, r9, r8, ax, cx, dx, si, di, orig_ax;

@@ -159,6 +159,32 @@ int on_contention_end(u64 *ctx)
 	return 0;
 }
 
+/* Stacks of what runs are taken at the scheduler's own tick, which interrupts a busy core anyway. A
+ * timer of our own would interrupt it once more each time; where a lock is passed on quickly, each
+ * interruption of its holder costs many times its own length. */
+SEC("tp_btf/hrtimer_expire_entry")
+int on_tick(u64 *ctx)
+{
+	struct control *c = control_words();
+	if (!c || !c->active || !c->tick)
+		return 0;
+	struct hrtimer *timer = (void *)ctx[0];
+	if ((u64)timer->function != c->tick)
+		return 0;
+	u32 zero = 0;
+	struct core *core = bpf_map_lookup_elem(&cores, &zero);
+	if (!core || core->generation != c->window || core->class != C_SYSTEM)
+		return 0;
+	count(N_TICKS);
+	if (bpf_get_prandom_u32() > c->tick_share)
+		return 0;
+	struct mark m = { .p = 1ULL << 32, .kind = MARK_TICK };
+	m.tid = bpf_get_current_task_btf()->pid;
+	if (bpf_perf_event_output(ctx, &stack_events, BPF_F_CURRENT_CPU, &m, sizeof m))
+		count(N_MARKS_LOST);
+	return 0;
+}
+
 /* Run on every core by user space when a window opens, so that no core and no thread that
  * computes through the whole window stays unseen. */
 SEC("raw_tp/sched_switch")

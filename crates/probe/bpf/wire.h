@@ -28,7 +28,7 @@ enum class { C_IDLE, C_SYSTEM, C_GENERATOR, C_KNEEPOINT, C_FOREIGN, CLASSES };
 
 enum holder { H_NONE, H_RUN, H_RQ, H_BLK, H_UNKNOWN };
 
-enum { MARK_BLOCK = 1, MARK_WAKER = 2 };
+enum { MARK_BLOCK = 1, MARK_WAKER = 2, MARK_TICK = 3 };
 
 /* Bits of wait_key.op beside the futex operation. */
 #define OP_TIMED 0x8000
@@ -38,8 +38,11 @@ enum { MARK_BLOCK = 1, MARK_WAKER = 2 };
 struct control {
 	u64 window;		/* begin of the window, CLOCK_MONOTONIC ns; names its generation */
 	u64 always_from;		/* waits expected to be this long are always sampled; 0: no stacks */
+	u64 tick;		/* address of the scheduler tick's handler; 0: no stacks on cores */
+	u32 tick_share;		/* share of ticks to take a stack at, x 2^32 */
 	u32 active;
 	u32 self_tgid;
+	u32 pad;
 };
 
 enum counter {
@@ -54,6 +57,7 @@ enum counter {
 	N_MARKS,
 	N_MARKS_LOST,
 	N_CLASSES_FULL,
+	N_TICKS,		/* that found a thread of the system */
 	COUNTERS,
 };
 

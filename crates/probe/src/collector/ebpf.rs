@@ -3,6 +3,7 @@
 use super::facts::{self, Missed};
 use super::maps::Maps;
 use super::offcpu::{self, LockLore};
+use super::tick;
 use super::window::{Harvest, Silent};
 use super::wire::{Control, WaitRecord, class, counter, reason};
 use super::{Observation, ProbeError, Target};
@@ -20,7 +21,7 @@ use std::time::Duration;
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/threads.bpf.o");
 
 /// Programs, the tracepoint of each, and whether accounting is possible without it.
-const PROGRAMS: [(&str, &str, bool); 7] = [
+const PROGRAMS: [(&str, &str, bool); 8] = [
     ("on_switch", "sched_switch", false),
     ("on_wakeup", "sched_wakeup", false),
     ("on_waking", "sched_waking", false),
@@ -28,10 +29,13 @@ const PROGRAMS: [(&str, &str, bool); 7] = [
     ("on_fork", "sched_process_fork", false),
     ("on_contention_begin", "contention_begin", true),
     ("on_contention_end", "contention_end", true),
+    ("on_tick", "hrtimer_expire_entry", true),
 ];
 
 /// Stacks of waits aimed at, each second, and the bounds of the threshold that steers them.
 const STACKS_PER_SECOND: f64 = 200.0;
+/// Share of ticks until the first window has shown how many there are.
+const TICK_SHARE_FIRST: u32 = u32::MAX / 4;
 const ALWAYS_FROM_FIRST: u64 = 20_000_000;
 const ALWAYS_FROM_LEAST: u64 = 50_000;
 const ALWAYS_FROM_MOST: u64 = 2_000_000_000;
@@ -47,6 +51,8 @@ pub(crate) struct EbpfCollector {
     stacks: Option<StackCollector>,
     lore: LockLore,
     always_from: u64,
+    tick: Option<u64>,
+    tick_share: u32,
     window: Option<OpenWindow>,
     frozen: Option<FrozenWindow>,
 }
@@ -127,6 +133,8 @@ impl EbpfCollector {
             stacks,
             lore: LockLore::default(),
             always_from: ALWAYS_FROM_FIRST,
+            tick: tick::handler(),
+            tick_share: TICK_SHARE_FIRST,
             window: None,
             frozen: None,
         };
@@ -202,8 +210,11 @@ impl EbpfCollector {
         let mut control = Control {
             window: sys::monotonic(),
             always_from,
+            tick: self.tick.filter(|_| self.stacks.is_some()).unwrap_or(0),
+            tick_share: self.tick_share,
             active: 0,
             self_tgid: std::process::id(),
+            pad: 0,
         };
         self.maps.set_control(&control)?;
         control.active = 1;
@@ -262,7 +273,8 @@ impl EbpfCollector {
     pub(crate) fn collect(&mut self) -> Result<Observation, ProbeError> {
         let frozen = self.frozen.take().ok_or(ProbeError::Order("no window is frozen"))?;
         let FrozenWindow { mut harvest, system, ticks, cost, opened } = frozen;
-        let stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
+        let mut stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
+        offcpu::take_ticks(&mut stacks);
         let waits = offcpu::by_mark(&self.wait_records(&harvest.threads, harvest.end));
         self.lore.learn(&stacks.new_stacks, &stacks.marked, &waits);
         self.name_objects(&harvest, &system);
@@ -270,6 +282,11 @@ impl EbpfCollector {
         let counters = self.maps.counters()?;
         let counters = std::array::from_fn(|index| counters[index] - opened.counters[index]);
         self.steer(counters[counter::MARKS as usize], harvest.end - harvest.begin);
+        let found = counters[counter::TICKS as usize];
+        let running: u64 = harvest.cores.iter().map(|core| core.spent[class::SYSTEM]).sum();
+        if let Some(share) = tick::share(found, Nanos(running).seconds().0) {
+            self.tick_share = share;
+        }
         let skipped = self.recursion_misses().saturating_sub(opened.skipped);
         let missed = Missed { counters, skipped };
         Ok(facts::assemble(&harvest, stacks, &waits, &missed, ticks, cost))

@@ -5,6 +5,7 @@ mod facts;
 mod fallback;
 mod maps;
 mod offcpu;
+mod tick;
 mod window;
 mod wire;
 
@@ -95,14 +96,15 @@ impl Probe {
             cpus.truncate(options.cores as usize);
         }
         if options.tier != Some(Tier::Fallback) {
-            let stacks = open_stacks(options.stacks, &cpus, true, &mut remarks);
+            let hz = if tick::handler().is_some() { 0 } else { ON_CPU_HZ };
+            let stacks = open_stacks(options.stacks, &cpus, Watch::Everyone { hz }, &mut remarks);
             match EbpfCollector::attach(cpus.clone(), stacks, &mut remarks) {
                 Ok(full) => return Ok((Self { inner: Inner::Full(Box::new(full)) }, remarks)),
                 Err(error) if options.tier == Some(Tier::Full) => return Err(error),
                 Err(error) => remarks.push(error.to_string()),
             }
         }
-        let stacks = open_stacks(options.stacks, &cpus, false, &mut remarks);
+        let stacks = open_stacks(options.stacks, &cpus, Watch::OwnProcesses, &mut remarks);
         let fallback = FallbackCollector::new(cpus, stacks);
         Ok((Self { inner: Inner::Fallback(Box::new(fallback)) }, remarks))
     }
@@ -187,17 +189,33 @@ impl Probe {
     }
 }
 
+/// Frequency of a timer of our own, where stacks cannot be taken at the scheduler's tick.
+const ON_CPU_HZ: u64 = 49;
+
+/// Whose stacks are taken.
+#[derive(Clone, Copy)]
+enum Watch {
+    /// Everyone's, by a timer of this frequency.
+    Everyone { hz: u64 },
+    /// Only those of own processes.
+    OwnProcesses,
+}
+
 fn open_stacks(
     wanted: bool,
     cpus: &[u32],
-    system_wide: bool,
+    watch: Watch,
     remarks: &mut Vec<String>,
 ) -> Option<StackCollector> {
     if !wanted {
         return None;
     }
+    let (on_cpu_hz, system_wide) = match watch {
+        Watch::Everyone { hz } => (hz, true),
+        Watch::OwnProcesses => (ON_CPU_HZ, false),
+    };
     let options =
-        StackOptions { cpus: cpus.to_vec(), on_cpu_hz: 199, stack_bytes: 16 << 10, system_wide };
+        StackOptions { cpus: cpus.to_vec(), on_cpu_hz, stack_bytes: 16 << 10, system_wide };
     match StackCollector::open(&options) {
         Ok(stacks) => {
             remarks.extend(stacks.remarks().iter().cloned());

@@ -5,12 +5,14 @@
 
 use super::window::wait_key;
 use super::wire::{WaitId, WaitRecord, reason};
-use crate::stack::MarkedStack;
+use crate::stack::{MarkedStack, WindowStacks};
 use kneepoint_vocab::{Nanos, StackId, StackKind, StackRecord, StackWeight};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `kind` of a mark taken where a thread blocked; wakers have 2.
 const BLOCK: u32 = 1;
+/// `kind` of a mark taken at a tick.
+const TICK: u32 = 3;
 
 /// Frames from the innermost that are searched for a lock's own functions.
 const DEPTH: usize = 14;
@@ -108,6 +110,16 @@ impl LockLore {
     }
 }
 
+/// Counts the stacks taken at ticks as stacks on a core.
+pub(crate) fn take_ticks(stacks: &mut WindowStacks) {
+    let (ticks, marked) =
+        std::mem::take(&mut stacks.marked).into_iter().partition(|mark| mark.kind == TICK);
+    stacks.marked = marked;
+    for mark in ticks {
+        *stacks.on_cpu.entry(mark.stack).or_default() += 1;
+    }
+}
+
 /// Waits by mark: what for and how long.
 pub(crate) fn by_mark(records: &[WaitRecord]) -> BTreeMap<u64, (WaitId, u64)> {
     records.iter().map(|record| (record.id, (record.wait, record.blocked))).collect()
@@ -200,6 +212,17 @@ mod tests {
             (StackKind::OffCpu, Nanos(7000), 2)
         );
         assert_eq!((found[1].kind, found[1].weight), (StackKind::Waker, Nanos(3000)));
+    }
+
+    #[test]
+    fn ticks_are_stacks_on_a_core_and_no_waits() {
+        let mut stacks = WindowStacks {
+            marked: vec![mark(0, 3, 1 << 32, 4), mark(1, 1, 1 << 32, 0), mark(0, 3, 1 << 32, 4)],
+            ..WindowStacks::default()
+        };
+        take_ticks(&mut stacks);
+        assert_eq!(stacks.on_cpu, BTreeMap::from([(StackId(4), 2)]));
+        assert_eq!(stacks.marked, [mark(1, 1, 1 << 32, 0)]);
     }
 
     #[test]

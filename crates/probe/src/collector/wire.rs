@@ -17,8 +17,11 @@ pub(crate) fn name_of(comm: &Comm) -> String {
 pub(crate) struct Control {
     pub window: u64,
     pub always_from: u64,
+    pub tick: u64,
+    pub tick_share: u32,
     pub active: u32,
     pub self_tgid: u32,
+    pub pad: u32,
 }
 
 /// `enum state`.
@@ -71,7 +74,8 @@ pub(crate) mod counter {
     pub(crate) const MARKS: u32 = 8;
     pub(crate) const MARKS_LOST: u32 = 9;
     pub(crate) const CLASSES_FULL: u32 = 10;
-    pub(crate) const COUNT: u32 = 11;
+    pub(crate) const TICKS: u32 = 11;
+    pub(crate) const COUNT: u32 = 12;
 }
 
 /// `struct thread`.
@@ -227,7 +231,7 @@ mod tests {
 
     #[test]
     fn no_structure_has_padding() {
-        assert_eq!(size_of::<Control>(), 24);
+        assert_eq!(size_of::<Control>(), 40);
         assert_eq!(size_of::<Thread>(), 14 * 8 + 16 + 64 + 16 + 4 + 4 + 2 + 6);
         assert_eq!(size_of::<WaitId>(), 32);
         assert_eq!(size_of::<WaitSum>(), 72);

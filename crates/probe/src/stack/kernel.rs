@@ -85,13 +85,24 @@ fn parse_line(line: &str) -> Option<KernelSymbol> {
 ///
 /// A program loaded after the names were read has none; it is one of them if a known one follows.
 pub(crate) fn collector_frames<'a>(names: impl Iterator<Item = &'a str>) -> usize {
-    names
-        .take_while(|name| *name == UNKNOWN || is_collector(name))
+    let names: Vec<&str> = names.collect();
+    let collector = names
+        .iter()
+        .take_while(|name| **name == UNKNOWN || is_collector(name))
         .enumerate()
         .filter(|(_, name)| is_collector(name))
         .last()
-        .map_or(0, |(index, _)| index + 1)
+        .map_or(0, |(index, _)| index + 1);
+    // A stack taken at the tick begins in the tick's own interrupt.
+    let in_tick = names.get(collector).is_some_and(|name| *name == TIMERS);
+    let interrupt = names.iter().position(|name| *name == TIMER_INTERRUPT);
+    interrupt.filter(|_| in_tick).map_or(collector, |entry| entry + 1)
 }
+
+/// The function that runs expired timers.
+const TIMERS: &str = "__hrtimer_run_queues";
+/// The way into the kernel of the timer's interrupt.
+const TIMER_INTERRUPT: &str = "asm_sysvec_apic_timer_interrupt";
 
 fn is_collector(name: &str) -> bool {
     const PREFIXES: [&str; 8] = [

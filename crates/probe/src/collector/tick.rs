@@ -1,0 +1,57 @@
+//! The scheduler's tick: where stacks of running threads are taken without an interrupt of our own.
+
+/// Names of the tick's timer handler over the kernel's versions.
+const HANDLERS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
+
+/// Stacks aimed at for each second that the system runs on a core.
+const STACKS_PER_CPU_SECOND: f64 = 100.0;
+
+/// Address of the handler, where the kernel lets us know it.
+pub(crate) fn handler() -> Option<u64> {
+    find(&std::fs::read_to_string("/proc/kallsyms").ok()?)
+}
+
+fn find(symbols: &str) -> Option<u64> {
+    let address = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let address = u64::from_str_radix(fields.next()?, 16).ok()?;
+        let name = fields.nth(1)?;
+        (address != 0 && HANDLERS.contains(&name)).then_some(address)
+    };
+    symbols.lines().find_map(address)
+}
+
+/// The share of ticks, × 2^32, to take a stack at, when `ticks` of them found the system in
+/// `seconds` of its running time.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a share between 0 and 1"
+)]
+pub(crate) fn share(ticks: u64, seconds: f64) -> Option<u32> {
+    let frequency = ticks as f64 / seconds;
+    (ticks > 0 && frequency.is_finite())
+        .then(|| ((STACKS_PER_CPU_SECOND / frequency).min(1.0) * f64::from(u32::MAX)) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_handler_is_found_where_addresses_are_shown() {
+        let text = "ffffffff81000000 T _stext\nffffffff814332e0 t tick_nohz_handler\n";
+        assert_eq!(find(text), Some(0xffff_ffff_8143_32e0));
+        assert_eq!(find("0000000000000000 t tick_nohz_handler\n"), None);
+        assert_eq!(find("not a symbol table"), None);
+    }
+
+    #[test]
+    fn the_share_aims_at_a_rate() {
+        assert_eq!(share(0, 1.0), None);
+        assert_eq!(share(50, 1.0), Some(u32::MAX));
+        let quarter = share(400, 1.0).unwrap();
+        assert!((f64::from(quarter) / f64::from(u32::MAX) - 0.25).abs() < 1e-6);
+    }
+}
