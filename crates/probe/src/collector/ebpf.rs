@@ -37,7 +37,7 @@ const STACKS_PER_SECOND: f64 = 200.0;
 /// Share of ticks until the first window has shown how many there are.
 const TICK_SHARE_FIRST: u32 = u32::MAX / 4;
 const ALWAYS_FROM_FIRST: u64 = 20_000_000;
-const ALWAYS_FROM_LEAST: u64 = 50_000;
+const ALWAYS_FROM_LEAST: u64 = 2_000_000;
 const ALWAYS_FROM_MOST: u64 = 2_000_000_000;
 
 /// The eBPF collector.
@@ -332,7 +332,7 @@ impl EbpfCollector {
     )]
     fn steer(&mut self, marks: u64, length: u64) {
         let wanted = STACKS_PER_SECOND * Nanos(length).seconds().0;
-        let factor = (marks as f64 / wanted.max(1.0)).clamp(0.25, 8.0);
+        let factor = (marks as f64 / wanted.max(1.0)).clamp(0.5, 8.0);
         self.always_from =
             ((self.always_from as f64 * factor) as u64).clamp(ALWAYS_FROM_LEAST, ALWAYS_FROM_MOST);
     }
