@@ -51,6 +51,27 @@ pub(crate) fn width() -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).clamp(60, 120)
 }
 
+/// `head`, then `text` word by word; lines after the first begin at `column`.
+pub(crate) fn hanging(head: &str, column: usize, text: &str) -> String {
+    let width = width();
+    let mut out = head.to_owned();
+    let mut used = head.chars().count();
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > column && used + length > width {
+            out.truncate(out.trim_end().len());
+            out.push_str(&format!("\n{:column$}", ""));
+            used = column;
+        }
+        out.push_str(word);
+        out.push(' ');
+        used += length + 1;
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
 /// Whether colour would be seen as colour.
 pub(crate) fn colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

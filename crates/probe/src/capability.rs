@@ -2,9 +2,10 @@
 
 use crate::host::read;
 use crate::proc::tasks;
-use crate::{Probe, ProbeOptions};
+use crate::{CpuMeter, Probe, ProbeOptions, Target};
 use kneepoint_vocab::Tier;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// One line of the doctor's report.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -53,6 +54,8 @@ pub fn capabilities() -> Vec<Capability> {
         autogroup(),
         shared_memory(),
         hypervisor(),
+        foreign_load(),
+        noise(),
     ]
 }
 
@@ -65,6 +68,50 @@ fn cores() -> Capability {
         "nothing can scale: no knee is found",
         "a larger machine, or a wider CPU set (taskset, cpuset)",
     )
+}
+
+/// CPU of strangers above this share of capacity pollutes slices.
+const FOREIGN: f64 = 0.03;
+
+fn foreign_load() -> Capability {
+    let meter = CpuMeter::start(&Target::default());
+    std::thread::sleep(Duration::from_millis(500));
+    let foreign = meter.finish().foreign.0;
+    capability(
+        "no foreign load",
+        foreign <= FOREIGN,
+        format!("other processes use {:.1} % of the CPU", foreign * 100.0),
+        "slices are polluted: they are repeated, and intervals are wider",
+        "stop what else runs here (top shows it), or take another machine",
+    )
+}
+
+/// Half-width of the middle 90 % of equal pieces of computing, above which the machine is noisy.
+const NOISY: f64 = 0.05;
+
+/// Equal pieces of computing take equally long on a quiet machine.
+fn noise() -> Capability {
+    let mut lengths: Vec<f64> = (0..40).map(|_| piece()).collect();
+    lengths.sort_by(f64::total_cmp);
+    let spread = (lengths[37] - lengths[2]) / (lengths[37] + lengths[2]);
+    capability(
+        "steady speed",
+        spread <= NOISY,
+        format!("equal pieces of 10 ms differ by ±{:.1} %", spread * 100.0),
+        "small effects need more time to be told from noise; the A/A control shows how small",
+        "a machine of one's own, a fixed clock frequency, fewer neighbours",
+    )
+}
+
+/// Seconds that one piece takes, about 0.01.
+fn piece() -> f64 {
+    let begin = Instant::now();
+    let mut sum = 0_u64;
+    for step in 0..16_000_000_u64 {
+        sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(step));
+    }
+    std::hint::black_box(sum);
+    begin.elapsed().as_secs_f64()
 }
 
 fn btf() -> Capability {

@@ -54,7 +54,7 @@ pub struct BlockEffect {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TwoWay {
     log_levels: Vec<f64>,
-    /// [level][resample], logs.
+    /// `[level][resample]`, logs.
     replicates: Vec<Vec<f64>>,
     /// Standard deviation of ε: noise of one slice beyond the drift, on the log scale. Absent where
     /// the cells leave no degree of freedom.
@@ -157,7 +157,7 @@ struct Cells {
     levels: usize,
     /// (start, block) of each row.
     keys: Vec<(usize, usize)>,
-    /// [block]{level -> log mean}.
+    /// `[block]{level -> log mean}`.
     rows: Vec<BTreeMap<usize, f64>>,
 }
 
@@ -245,7 +245,7 @@ struct Units {
     count: usize,
     /// Drift by unit, centred.
     drift: Vec<f64>,
-    /// [level]{unit -> residual}, centred.
+    /// `[level]{unit -> residual}`, centred.
     residuals: Vec<BTreeMap<usize, f64>>,
     residual_sd: Option<f64>,
 }
@@ -281,7 +281,7 @@ impl Units {
         }
     }
 
-    /// [level][resample] of log levels.
+    /// `[level][resample]` of log levels.
     fn replicates(&self, log_levels: &[f64], resamples: usize, seed: u64) -> Vec<Vec<f64>> {
         let mut generator = Generator::new(seed);
         let mut replicates = vec![Vec::with_capacity(resamples); log_levels.len()];

@@ -11,19 +11,31 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
         print::out(&format!("{}\n", serde_json::to_string_pretty(&capabilities)?))?;
         return Ok(OK);
     }
-    print::out(&capabilities.iter().map(lines).collect::<String>())?;
+    let names = capabilities.iter().map(|capability| capability.name.chars().count());
+    let column = MARK + names.max().unwrap_or(0) + 2;
+    print::out(
+        &capabilities.iter().map(|capability| lines(capability, column)).collect::<String>(),
+    )?;
     Ok(OK)
 }
 
-/// One line for what is there; a second one for what lacking it costs and how to get it.
-fn lines(capability: &Capability) -> String {
-    let mark = if capability.available { "yes" } else { "no " };
-    let mut text = format!("{mark}  {:<18} {}\n", capability.name, capability.detail);
+/// Columns of `yes  ` and `no   `.
+const MARK: usize = 5;
+
+/// What is there; below it, where it is not, what that costs and how to get it.
+fn lines(capability: &Capability, column: usize) -> String {
+    let mark = if capability.available { "yes" } else { "no" };
+    let name = column - MARK;
+    let head = format!("{mark:<MARK$}{:<name$}", capability.name);
+    let mut text = print::hanging(&head, column, &capability.detail);
     if !capability.available {
-        text.push_str(&format!(
-            "{:23}without it: {}\n{:23}to get it: {}\n",
-            "", capability.cost_of_lacking, "", capability.how_to_get
-        ));
+        let remedies = [
+            ("without it: ", &capability.cost_of_lacking),
+            ("to get it: ", &capability.how_to_get),
+        ];
+        for (word, remedy) in remedies.into_iter().filter(|(_, remedy)| !remedy.is_empty()) {
+            text.push_str(&print::hanging(&format!("{:MARK$}{word}", ""), 2 * MARK, remedy));
+        }
     }
     text
 }

@@ -44,6 +44,9 @@ fn collectors() -> Vec<Collector> {
     ]
 }
 
+/// Where descriptions begin.
+const COLUMN: usize = 25;
+
 fn as_text(recipes: &[Listing], collectors: &[Collector]) -> String {
     let mut text = String::from("recipes (kneepoint run RECIPE)\n");
     for recipe in recipes {
@@ -52,11 +55,13 @@ fn as_text(recipes: &[Listing], collectors: &[Collector]) -> String {
         } else {
             format!("needs {}", recipe.needs.join(", "))
         };
-        text.push_str(&format!("  {:<22} {}\n{:25}{needs}\n", recipe.name, recipe.summary, ""));
+        let head = format!("  {:<22} ", recipe.name);
+        text.push_str(&print::hanging(&head, COLUMN, &format!("{}; {needs}", recipe.summary)));
     }
     text.push_str("\ntreatments (a recipe names those it tries)\n");
     for treatment in treatment::all() {
-        text.push_str(&format!("  {:<22} {}\n", treatment.id, describe(treatment)));
+        let head = format!("  {:<22} ", treatment.id);
+        text.push_str(&print::hanging(&head, COLUMN, &describe(treatment)));
     }
     text.push_str("\ncollectors (the best available is used; `kneepoint doctor` tells more)\n");
     for collector in collectors {
@@ -64,7 +69,8 @@ fn as_text(recipes: &[Listing], collectors: &[Collector]) -> String {
             None => "here".to_owned(),
             Some(lacking) => format!("not here: {lacking}"),
         };
-        text.push_str(&format!("  {:<22} {}; {here}\n", collector.tier, collector.sees));
+        let head = format!("  {:<22} ", collector.tier);
+        text.push_str(&print::hanging(&head, COLUMN, &format!("{}; {here}", collector.sees)));
     }
     text
 }
