@@ -33,7 +33,7 @@ const PROGRAMS: [(&str, &str, bool); 8] = [
 ];
 
 /// Stacks of waits aimed at, each second, and the bounds of the threshold that steers them.
-const STACKS_PER_SECOND: f64 = 200.0;
+const STACKS_PER_SECOND: f64 = 80.0;
 /// Share of ticks until the first window has shown how many there are.
 const TICK_SHARE_FIRST: u32 = u32::MAX / 4;
 const ALWAYS_FROM_FIRST: u64 = 20_000_000;

@@ -4,7 +4,7 @@
 const HANDLERS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
 
 /// Stacks aimed at for each second that the system runs on a core.
-const STACKS_PER_CPU_SECOND: f64 = 100.0;
+const STACKS_PER_CPU_SECOND: f64 = 60.0;
 
 /// Address of the handler, where the kernel lets us know it.
 pub(crate) fn handler() -> Option<u64> {
@@ -51,7 +51,7 @@ mod tests {
     fn the_share_aims_at_a_rate() {
         assert_eq!(share(0, 1.0), None);
         assert_eq!(share(50, 1.0), Some(u32::MAX));
-        let quarter = share(400, 1.0).unwrap();
+        let quarter = share(240, 1.0).unwrap();
         assert!((f64::from(quarter) / f64::from(u32::MAX) - 0.25).abs() < 1e-6);
     }
 }
