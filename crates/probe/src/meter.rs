@@ -31,11 +31,12 @@ pub struct CpuMeter {
     strangers: BTreeMap<u32, u64>,
 }
 
-/// CPU of every process that is not in `known`, ns.
-fn strangers(known: &[&Family]) -> BTreeMap<u32, u64> {
+/// CPU of every process that is neither in the system's family nor in the generators', ns.
+fn strangers(system: &[u32], generators: &[u32]) -> BTreeMap<u32, u64> {
     let own = std::process::id();
-    let family: BTreeSet<u32> = known.iter().flat_map(|f| tasks::family(&f.roots)).collect();
-    let others = tasks::processes().into_iter().filter(|pid| *pid != own && !family.contains(pid));
+    let known: BTreeSet<u32> =
+        [system, generators].iter().flat_map(|roots| tasks::family(roots)).collect();
+    let others = tasks::processes().into_iter().filter(|pid| *pid != own && !known.contains(pid));
     others.filter_map(|pid| Some((pid, sys::process_cpu(pid).ok()?))).collect()
 }
 
@@ -112,11 +113,12 @@ impl CpuMeter {
     #[must_use]
     pub fn start(target: &Target) -> Self {
         let cpus = tasks::allowed_cpus();
-        let system = Family::start(&target.pids);
-        let generator = Family::start(&target.generators);
+        // What takes longest to read goes first: the system's edge is the one that counts.
+        let strangers = strangers(&target.pids, &target.generators);
         let ticks = stat::read_machine(&cpus).unwrap_or_default();
+        let generator = Family::start(&target.generators);
         let kneepoint = sys::process_cpu(std::process::id()).unwrap_or(0);
-        let strangers = strangers(&[&system, &generator]);
+        let system = Family::start(&target.pids);
         Self { begin: sys::monotonic(), cpus, ticks, system, generator, kneepoint, strangers }
     }
 
@@ -124,14 +126,15 @@ impl CpuMeter {
     #[must_use]
     pub fn finish(self) -> MeterReading {
         let length = sys::monotonic().saturating_sub(self.begin);
-        let ticks = stat::read_machine(&self.cpus).unwrap_or_default().since(self.ticks);
+        let system = self.system.used();
         let own = std::process::id();
         let itself = self.system.roots.contains(&own);
         let kneepoint = sys::process_cpu(own).unwrap_or(0).saturating_sub(self.kneepoint);
-        let (system, generator) = (self.system.used(), self.generator.used());
         let kneepoint = if itself { 0 } else { kneepoint };
+        let generator = self.generator.used();
+        let ticks = stat::read_machine(&self.cpus).unwrap_or_default().since(self.ticks);
         // One that began meanwhile counts whole; one that ended meanwhile is not seen.
-        let foreign = strangers(&[&self.system, &self.generator])
+        let foreign = strangers(&self.system.roots, &self.generator.roots)
             .into_iter()
             .map(|(pid, now)| now.saturating_sub(self.strangers.get(&pid).copied().unwrap_or(0)))
             .sum();
