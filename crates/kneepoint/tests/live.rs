@@ -102,10 +102,13 @@ fn assert_whole(sandbox: &Sandbox, done: &Ran, tier: Tier) -> (RunRecord, Findin
     assert_eq!(findings.collector.tier, Some(tier));
     assert_eq!(findings.curve.points.len(), 2);
     assert_eq!(findings.ledgers.len(), 2);
+    // The fallback reads threads and processes by different clocks, a few milliseconds apart, and
+    // the windows of this test are a tenth of a second.
+    let open = if tier == Tier::Full { 0.02 } else { 0.10 };
     for ledger in &findings.ledgers {
         let (core, thread) = (ledger.core.closes_to.0, ledger.thread.closes_to.0);
-        assert!(core <= 0.05, "{:?}: the core ledger leaves {core} open", ledger.level);
-        assert!(thread <= 0.05, "{:?}: the thread ledger leaves {thread} open", ledger.level);
+        assert!(core <= open, "{:?}: the core ledger leaves {core} open", ledger.level);
+        assert!(thread <= open, "{:?}: the thread ledger leaves {thread} open", ledger.level);
     }
     (record, findings)
 }
