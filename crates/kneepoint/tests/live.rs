@@ -92,7 +92,9 @@ fn assert_whole(sandbox: &Sandbox, done: &Ran, tier: Tier) -> (RunRecord, Findin
     }
     let record = kneepoint_lab::open(&directory).unwrap();
     assert_eq!(record.torn, Vec::<String>::new());
-    assert_eq!(record.end.as_ref().unwrap().stopped_by, "planned blocks");
+    // On a quiet machine the last look may decide what the planned blocks would have ended.
+    let stopped_by = &record.end.as_ref().unwrap().stopped_by;
+    assert!(["decided", "planned blocks"].contains(&stopped_by.as_str()), "{stopped_by}");
     assert_eq!(record.arms.len(), 2 * 3, "starts times arms with a process");
     for start in &record.arms {
         assert!(start.active(), "{start:?}");
