@@ -274,6 +274,11 @@ mod tests {
     fn plan() -> Plan {
         let level = Level { clients: 2, cores: 2 };
         Plan {
+            clients: kneepoint_vocab::Clients::Inside,
+            generator_cores: 0,
+            protocol: kneepoint_vocab::ProtocolName::Default,
+            level_order: kneepoint_vocab::LevelOrder::Random,
+            warm_up: None,
             recipe: String::new(),
             summary: String::new(),
             operation: String::new(),

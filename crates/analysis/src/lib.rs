@@ -114,6 +114,10 @@ pub fn analyse(record: &RunRecord) -> Findings {
         causes,
         on_cpu,
         effects: compared.effects,
+        by_cores: Vec::new(),
+        generator: None,
+        counts: None,
+        instruments: Vec::new(),
         collector,
         caveats,
     }

@@ -26,6 +26,8 @@ pub(crate) fn protocol(
     let elapsed =
         record.end.as_ref().map_or_else(|| last_seen(record), |end| end.elapsed.seconds().0);
     Protocol {
+        name: record.plan.protocol,
+        precision: None,
         elapsed: Seconds(elapsed),
         slices: tally(trials.len()),
         repeated: with(|d| matches!(d, Disposition::Polluted)),

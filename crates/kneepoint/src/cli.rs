@@ -93,6 +93,12 @@ pub(crate) struct RunArgs {
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) levels: Option<Vec<LevelSpec>>,
+    /// Give the system these numbers of cores in turn, e.g. `1,2,4`: the second axis
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cores: Option<Vec<u32>>,
+    /// Keep so many cores for the load generator alone
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) generator_cores: u32,
     /// Stop once every effect is known to this half-width, e.g. `5%`
     #[arg(long, value_parser = parse_ratio)]
     pub(crate) precision: Option<Ratio>,

@@ -4,10 +4,35 @@ use crate::options::RunOptions;
 use anyhow::{Context, Result, bail};
 use kneepoint_rig::recipe::Arm;
 use kneepoint_rig::scratch::Scratch;
+use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{Setup, System, Workload};
 use kneepoint_vocab::{ArmId, ArmRole, ArmStart, Plan, Seconds};
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+/// Where systems stand: their files, and how to put back what they change.
+pub(crate) struct Ground {
+    undo: Undo,
+    // Dropped after the journal in it: fields are dropped in order.
+    scratch: Scratch,
+}
+
+impl Ground {
+    /// For one run, with what all its starts share.
+    pub(crate) fn lay(options: &RunOptions, plan: &Plan) -> Result<Self> {
+        let scratch = Scratch::create()?;
+        let undo = Undo::begin(scratch.path(), &options.server);
+        let ground = Self { undo, scratch };
+        let baseline = options.recipe.arms().into_iter().find(|arm| arm.plan.id.0 == BASELINE);
+        if let Some(arm) = baseline {
+            let setup = setup(options, plan, &ground, arm, 0);
+            options.recipe.workload.prepare(&setup).context("preparing the system")?;
+        }
+        Ok(ground)
+    }
+}
+
+const BASELINE: &str = ArmId::BASELINE;
 
 /// The systems of one start of every arm.
 #[derive(Default)]
@@ -20,7 +45,7 @@ impl Arms {
     pub(crate) fn start(
         options: &RunOptions,
         plan: &Plan,
-        scratch: &Scratch,
+        ground: &Ground,
         start: u32,
     ) -> Result<(Self, Vec<ArmStart>)> {
         let workload = options.recipe.workload;
@@ -29,7 +54,7 @@ impl Arms {
             .arms()
             .into_iter()
             .filter(|arm| arm.plan.role != ArmRole::Unprobed)
-            .map(|arm| setup(options, plan, scratch, arm, start))
+            .map(|arm| setup(options, plan, ground, arm, start))
             .collect();
         let started: Vec<Result<Started>> = std::thread::scope(|scope| {
             let handles: Vec<_> = setups
@@ -85,15 +110,16 @@ fn start_one(workload: &dyn Workload, setup: &Setup) -> Result<Started> {
     Ok((record, system))
 }
 
-fn setup(options: &RunOptions, plan: &Plan, scratch: &Scratch, arm: Arm, start: u32) -> Setup {
+fn setup(options: &RunOptions, plan: &Plan, ground: &Ground, arm: Arm, start: u32) -> Setup {
     let most = plan.levels.iter().map(|level| level.clients).max().unwrap_or(1);
     Setup {
         server: options.server.clone(),
-        scratch: scratch.path().to_owned(),
+        scratch: ground.scratch.path().to_owned(),
         arm: arm.plan.id,
         settings: arm.settings,
         start,
         max_clients: most.max(plan.focus.clients),
         seed: plan.seed,
+        undo: ground.undo.clone(),
     }
 }

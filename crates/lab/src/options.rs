@@ -11,6 +11,10 @@ pub struct RunOptions {
     pub recipe: Recipe,
     /// Levels instead of the recipe's.
     pub levels: Option<Vec<LevelSpec>>,
+    /// Numbers of cores to give the system, in turn; all of them where absent.
+    pub cores: Option<Vec<u32>>,
+    /// Cores that only the load generator uses; 0 shares those of the system.
+    pub generator_cores: u32,
     /// Seed; drawn from the clock where absent.
     pub seed: Option<u64>,
     /// Half-width of an effect's interval at which it may stop.

@@ -4,7 +4,7 @@ use crate::options::RunOptions;
 use crate::schedule::{estimate, schedule};
 use anyhow::{Result, ensure};
 use kneepoint_rig::recipe::level::resolve_all;
-use kneepoint_vocab::{Level, Nanos, Plan, Ratio};
+use kneepoint_vocab::{Level, LevelOrder, Nanos, Plan, ProtocolName, Ratio};
 
 /// Window of a slice where the recipe names none.
 const SLICE: Nanos = Nanos::from_millis(500);
@@ -28,22 +28,29 @@ const FOREIGN_LIMIT: Ratio = Ratio(0.03);
 /// METHOD: a slice with more steal is polluted.
 const STEAL_LIMIT: Ratio = Ratio(0.01);
 
-/// The design of a run on `cores` cores.
+/// The design of a run on a machine with `cores` cores.
 ///
 /// # Errors
-/// Where no level is asked for.
+/// Where no level is asked for, or more cores than there are.
 pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
     let recipe = &options.recipe;
     let protocol = &recipe.protocol;
-    let clients = resolve_all(options.levels.as_deref().unwrap_or(&recipe.clients), cores);
-    ensure!(!clients.is_empty(), "no level to measure: give at least one with --levels");
+    let axis = cores_axis(options, cores)?;
+    let levels = levels(options, &axis);
+    ensure!(!levels.is_empty(), "no level to measure: give at least one with --levels");
+    let cores = axis.last().copied().unwrap_or(cores);
     Ok(Plan {
         recipe: recipe.name.clone(),
         summary: recipe.summary.clone(),
         operation: recipe.operation.clone(),
+        clients: recipe.workload.clients(),
+        generator_cores: options.generator_cores,
+        protocol: ProtocolName::Default,
+        level_order: LevelOrder::Random,
+        warm_up: None,
         seed: options.seed.unwrap_or_else(fresh_seed),
         focus: Level { clients: recipe.focus.resolve(cores), cores },
-        levels: clients.into_iter().map(|clients| Level { clients, cores }).collect(),
+        levels,
         arms: recipe.arms().into_iter().map(|arm| arm.plan).collect(),
         slice: protocol.slice.unwrap_or(SLICE),
         ramp: protocol.ramp.unwrap_or(RAMP),
@@ -56,6 +63,37 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         foreign_limit: FOREIGN_LIMIT,
         steal_limit: STEAL_LIMIT,
     })
+}
+
+/// Numbers of cores to measure on, ascending: those asked for, else all that the generator leaves.
+fn cores_axis(options: &RunOptions, cores: u32) -> Result<Vec<u32>> {
+    let kept = options.generator_cores;
+    ensure!(
+        kept < cores,
+        "the load generator cannot have {kept} of {cores} cores: leave the system at least one"
+    );
+    let left = cores - kept;
+    let mut axis = options.cores.clone().unwrap_or_else(|| vec![left]);
+    axis.sort_unstable();
+    axis.dedup();
+    for asked in &axis {
+        ensure!(
+            (1..=left).contains(asked),
+            "the system cannot have {asked} cores: this machine gives it 1 to {left}"
+        );
+    }
+    Ok(axis)
+}
+
+/// Every number of clients on every number of cores, ascending.
+fn levels(options: &RunOptions, axis: &[u32]) -> Vec<Level> {
+    let clients = options.levels.as_deref().unwrap_or(&options.recipe.clients);
+    let on = |&cores: &u32| {
+        resolve_all(clients, cores).into_iter().map(move |clients| Level { clients, cores })
+    };
+    let mut levels: Vec<Level> = axis.iter().flat_map(on).collect();
+    levels.sort_unstable();
+    levels
 }
 
 /// Wall time that the plan is expected to take, were no look to stop it.
@@ -75,7 +113,7 @@ fn fresh_seed() -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use kneepoint_vocab::{ArmId, ArmPlan, ArmRole};
+    use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, Clients};
 
     /// Two levels, four arms.
     pub(crate) fn small_plan() -> Plan {
@@ -90,6 +128,11 @@ pub(crate) mod tests {
             recipe: "small".into(),
             summary: "for tests".into(),
             operation: "operations".into(),
+            clients: Clients::Inside,
+            generator_cores: 0,
+            protocol: ProtocolName::Default,
+            level_order: LevelOrder::Random,
+            warm_up: None,
             seed: 1,
             levels: vec![Level { clients: 1, cores: 2 }, Level { clients: 4, cores: 2 }],
             focus: Level { clients: 4, cores: 2 },

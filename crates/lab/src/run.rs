@@ -1,6 +1,6 @@
 //! The whole experiment: the only loop over trials.
 
-use crate::arms::Arms;
+use crate::arms::{Arms, Ground};
 use crate::clock::Clock;
 use crate::options::RunOptions;
 use crate::progress::Progress;
@@ -10,10 +10,11 @@ use crate::stop_rule::StopRule;
 use crate::store::Store;
 use anyhow::{Context, Result, bail};
 use kneepoint_probe::{Probe, ProbeOptions};
-use kneepoint_rig::scratch::Scratch;
+use kneepoint_rig::{CpuSets, Need, placement};
 use kneepoint_stats::change_point::warm_up_end;
 use kneepoint_vocab::{
-    ArmId, Disposition, Host, Nanos, Phase, Plan, Pollution, RunEnd, TrialId, TrialRecord, Window,
+    ArmId, Disposition, Host, Level, Nanos, Phase, Plan, Pollution, RunEnd, TrialId, TrialRecord,
+    Window,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,12 +49,13 @@ pub fn run(
     progress: &mut dyn Progress,
     stop: &AtomicBool,
 ) -> Result<Outcome> {
-    let cores = plan.focus.cores;
-    let scratch = Scratch::create()?;
+    require(options)?;
     // The collector goes first: loading beside a busy system can take seconds. Only what can
     // measure makes a run directory.
     let (probe, remarks) =
-        Probe::attach(&ProbeOptions { tier: options.tier, stacks: true, cores })?;
+        Probe::attach(&ProbeOptions { tier: options.tier, stacks: true, cores: 0 })?;
+    progress.step(Nanos(0), plan.budget, "preparing the system");
+    let ground = Ground::lay(options, plan)?;
     let store = Store::create(&options.directory, host, plan)?;
     let clock = Clock::begin();
     for remark in &remarks {
@@ -62,7 +64,7 @@ pub fn run(
     let mut runner = Runner {
         options,
         plan,
-        scratch,
+        ground,
         probe,
         store,
         clock,
@@ -92,6 +94,32 @@ pub fn run(
     Ok(Outcome { directory: options.directory.clone(), interrupted: why == INTERRUPTED })
 }
 
+/// Refuses a recipe for which something is not on the machine, and says how to get it.
+fn require(options: &RunOptions) -> Result<()> {
+    let recipe = &options.recipe;
+    let needs = recipe.workload.needs(&recipe.settings);
+    let lacking: Vec<_> = needs.iter().filter(|need| !need.here).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let what: Vec<_> = lacking.iter().map(|need| need.what.as_str()).collect();
+    let how = Need::install_line(&needs).map(|line| format!("; {line}")).unwrap_or_default();
+    bail!("{} needs {}, not found here{how}", recipe.name, what.join(", "))
+}
+
+/// The CPUs of a level: the generator's own are the last of `allowed`, the system's the first of
+/// the rest. Empty sets where nobody has to be kept off any.
+fn cpu_sets(allowed: &[u32], cores: u32, generator_cores: u32) -> CpuSets {
+    let kept = allowed.len().saturating_sub(generator_cores as usize);
+    let (left, own) = allowed.split_at(kept);
+    let system: Vec<u32> = left.iter().copied().take(cores as usize).collect();
+    if system.len() == allowed.len() {
+        return CpuSets::default();
+    }
+    let generator = if own.is_empty() { system.clone() } else { own.to_vec() };
+    CpuSets { system, generator }
+}
+
 const DECIDED: &str = "decided";
 const BUDGET: &str = "budget";
 const PLANNED: &str = "planned blocks";
@@ -100,7 +128,7 @@ const INTERRUPTED: &str = "interrupted";
 struct Runner<'a> {
     options: &'a RunOptions,
     plan: &'a Plan,
-    scratch: Scratch,
+    ground: Ground,
     probe: Probe,
     store: Store,
     clock: Clock,
@@ -168,7 +196,7 @@ impl Runner<'_> {
 
     fn replace_arms(&mut self, start: u32) -> Result<()> {
         std::mem::take(&mut self.arms).stop()?;
-        let (arms, records) = Arms::start(self.options, self.plan, &self.scratch, start)?;
+        let (arms, records) = Arms::start(self.options, self.plan, &self.ground, start)?;
         self.arms = arms;
         for record in &records {
             self.store.arm(record)?;
@@ -188,8 +216,7 @@ impl Runner<'_> {
     /// steady.
     fn warm_up(&mut self) -> Result<()> {
         let baseline = ArmId::new(ArmId::BASELINE);
-        let shape =
-            Shape { clients: self.plan.focus.clients, ramp: Nanos(0), length: WARM_UP_SLICE };
+        let shape = self.shape(self.plan.focus, Nanos(0), WARM_UP_SLICE);
         let mut series = Vec::new();
         while series.len() < WARM_UP_MOST && !self.interrupted() {
             let planned = Planned {
@@ -253,8 +280,7 @@ impl Runner<'_> {
 
     fn take(&mut self, planned: &Planned) -> Result<Taken> {
         let unprobed = planned.arm.0 == ArmId::UNPROBED;
-        let shape =
-            Shape { clients: planned.level.clients, ramp: self.plan.ramp, length: self.plan.slice };
+        let shape = self.shape(planned.level, self.plan.ramp, self.plan.slice);
         let system = self.arms.system(&planned.arm)?;
         if !unprobed {
             return slice::take(system, Some(&mut self.probe), &shape, &self.clock, self.stop);
@@ -263,6 +289,11 @@ impl Runner<'_> {
         let taken = slice::take(system, None, &shape, &self.clock, self.stop);
         self.probe.reattach()?;
         taken
+    }
+
+    fn shape(&self, level: Level, ramp: Nanos, length: Nanos) -> Shape {
+        let cpus = cpu_sets(&placement::allowed(), level.cores, self.plan.generator_cores);
+        Shape { clients: level.clients, cpus, ramp, length }
     }
 
     fn record(
@@ -279,6 +310,7 @@ impl Runner<'_> {
             counted_over: taken.output.counted_over,
             per_client: taken.output.per_client,
             latency: taken.output.latency,
+            counts: taken.output.counts,
             pollution: taken.pollution,
             disposition,
             facts: taken.facts,
@@ -296,6 +328,7 @@ impl Runner<'_> {
             counted_over: Nanos(0),
             per_client: Vec::new(),
             latency: None,
+            counts: None,
             pollution: Pollution::default(),
             disposition: Disposition::Failed { reason: reason.clone() },
             facts: Vec::new(),

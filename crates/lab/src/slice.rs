@@ -3,13 +3,14 @@
 use crate::clock::{Clock, sleep};
 use anyhow::Result;
 use kneepoint_probe::{CpuMeter, Probe, Target};
-use kneepoint_rig::{SliceOutput, System};
+use kneepoint_rig::{CpuSets, Drive, SliceOutput, System};
 use kneepoint_vocab::{Fact, Nanos, Pollution, StackRecord, Window};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to take a slice.
 pub(crate) struct Shape {
     pub(crate) clients: u32,
+    pub(crate) cpus: CpuSets,
     pub(crate) ramp: Nanos,
     pub(crate) length: Nanos,
 }
@@ -34,8 +35,18 @@ pub(crate) fn take(
     clock: &Clock,
     stop: &AtomicBool,
 ) -> Result<Taken> {
-    let clients = system.begin(shape.clients)?;
-    let target = Target { pids: system.pids(), clients, generators: Vec::new() };
+    let drive = Drive {
+        clients: shape.clients,
+        lasts: shape.ramp + shape.length,
+        cpus: shape.cpus.clone(),
+    };
+    let clients = system.begin(&drive)?;
+    let target = Target {
+        pids: system.pids(),
+        clients,
+        generators: system.generators(),
+        cpus: shape.cpus.system.clone(),
+    };
     sleep(shape.ramp, stop);
     let meter = CpuMeter::start(&target);
     system.mark()?;
@@ -43,7 +54,7 @@ pub(crate) fn take(
         probe.open(&target)?;
     }
     let begin = clock.now();
-    sleep(shape.length, stop);
+    while_working(system, shape.length, clock, stop)?;
     if let Some(probe) = probe.as_deref_mut() {
         probe.freeze()?;
     }
@@ -66,4 +77,24 @@ pub(crate) fn take(
         facts,
         stacks,
     })
+}
+
+/// How often a working system is asked whether it still works.
+const GLANCE: Nanos = Nanos::from_millis(50);
+
+/// Sleeps so long, or until the clients have done all that they were to do.
+fn while_working(
+    system: &mut dyn System,
+    length: Nanos,
+    clock: &Clock,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let until = clock.now() + length;
+    loop {
+        let left = Nanos(until.0.saturating_sub(clock.now().0));
+        if left.0 == 0 || stop.load(Ordering::Relaxed) || !system.working()? {
+            return Ok(());
+        }
+        sleep(left.min(GLANCE), stop);
+    }
 }

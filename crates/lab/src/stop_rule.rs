@@ -95,6 +95,7 @@ mod tests {
                     counted_over: Nanos::from_millis(1000),
                     per_client: vec![],
                     latency: None,
+                    counts: None,
                     pollution: Pollution::default(),
                     disposition: Disposition::Kept,
                     facts: vec![],

@@ -56,7 +56,12 @@ fn waiters_and_wakers_are_seen_where_they_are() {
             })
         })
         .collect();
-    let target = Target { pids: vec![std::process::id()], clients: vec![], generators: vec![] };
+    let target = Target {
+        pids: vec![std::process::id()],
+        clients: vec![],
+        generators: vec![],
+        cpus: vec![],
+    };
     probe.open(&target).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     let seen = probe.close().unwrap();

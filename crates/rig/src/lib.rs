@@ -10,6 +10,9 @@
 //! * [`treatment`]: the catalogue of single changes that may cure a system.
 //! * [`workload`]: what can be brought up and driven by closed-loop clients.
 //! * [`scratch`]: a memory-backed directory that goes away.
+//! * [`process`]: a foreign program under a guard.
+//! * [`undo`]: what has to be put back, also where Kneepoint is killed.
+//! * [`placement`]: which CPUs a process may use.
 //! * [`priority`]: a session and a scheduling group for the system under test.
 //!
 //! It never observes: throughput is counted by the workload's own clients, everything else is
@@ -17,12 +20,17 @@
 
 #![deny(unsafe_code)]
 
+pub mod placement;
 pub mod priority;
+pub mod process;
 pub mod recipe;
 pub mod scratch;
 pub mod treatment;
+pub mod undo;
 pub mod workload;
 
 pub use recipe::{LevelSpec, Recipe, RecipeError};
 pub use treatment::Treatment;
-pub use workload::{Description, Setup, SliceOutput, System, Workload, serve};
+pub use workload::{
+    CpuSets, Description, Drive, Need, Setup, SliceOutput, System, Workload, serve,
+};

@@ -55,6 +55,15 @@ impl Priority {
     }
 }
 
+/// Raises another process, and the scheduling group of the session that it leads, as far as the
+/// kernel permits. A server that begins sessions for its children needs it for each of them.
+pub fn raise_other(process: u32) {
+    // Without the right to do so it runs at the priority of everybody: the noise floor tells.
+    let _ = fs::write(format!("/proc/{process}/autogroup"), NICE.to_string());
+    let id = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+    let _ = rustix::process::setpriority_process(id, NICE);
+}
+
 fn raise_group() -> io::Result<String> {
     const FILE: &str = "/proc/self/autogroup";
     fs::write(FILE, NICE.to_string())?;

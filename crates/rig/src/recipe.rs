@@ -11,7 +11,7 @@ pub use error::RecipeError;
 pub use level::LevelSpec;
 
 use crate::treatment::{self, Treatment};
-use crate::workload::Workload;
+use crate::workload::{Need, Workload};
 use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, Nanos, Ratio};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,7 +82,7 @@ pub struct Listing {
     /// Its one line.
     pub summary: String,
     /// What the machine must have for it; empty where it runs anywhere.
-    pub needs: Vec<String>,
+    pub needs: Vec<Need>,
 }
 
 impl fmt::Debug for Recipe {
@@ -165,7 +165,7 @@ pub fn all() -> Result<Vec<Listing>, RecipeError> {
         .iter()
         .map(|(name, _)| {
             let recipe = Recipe::named(name)?;
-            let needs = recipe.workload.needs().iter().map(|need| (*need).to_owned()).collect();
+            let needs = recipe.workload.needs(&recipe.settings);
             Ok(Listing { name: recipe.name, summary: recipe.summary, needs })
         })
         .collect()

@@ -91,11 +91,11 @@ pub fn recover_in(parent: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
     let mut failure = None;
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_left_over(path)) {
-        match fs::remove_dir_all(&path) {
+        let gone = crate::undo::undo_left(&path)
+            .and_then(|()| fs::remove_dir_all(&path).with_context(|| path.display().to_string()));
+        match gone {
             Ok(()) => removed.push(path),
-            Err(error) => {
-                failure = Some(anyhow::Error::new(error).context(path.display().to_string()))
-            }
+            Err(error) => failure = Some(error),
         }
     }
     removed.sort();
@@ -152,7 +152,7 @@ fn pid_namespace() -> Option<u64> {
 
 /// When a process started, in clock ticks since boot (field 22 of `/proc/PID/stat`); `None` where
 /// it lives no more.
-fn start_time(process: u32) -> Option<u64> {
+pub(crate) fn start_time(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let after_name = &stat[stat.rfind(')')? + 1..];
     after_name.split_whitespace().nth(19)?.parse().ok()

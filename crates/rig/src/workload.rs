@@ -7,9 +7,10 @@
 mod peer;
 pub mod sqlite;
 
-use kneepoint_vocab::{ArmId, Latency, Nanos, Proof};
+use crate::undo::{self, Undo};
+use kneepoint_vocab::{ArmId, Clients, CountCheck, Latency, Nanos, Proof};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// All workloads.
@@ -19,6 +20,65 @@ pub static ALL: &[&dyn Workload] = &[&sqlite::SqliteOltp::STANDARD];
 #[must_use]
 pub fn named(name: &str) -> Option<&'static dyn Workload> {
     ALL.iter().copied().find(|workload| workload.name() == name)
+}
+
+/// Something that a workload needs on the machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Need {
+    /// What, for people, e.g. `mariadbd` or `root`.
+    pub what: String,
+    /// The Debian package that brings it; empty where none does.
+    pub package: String,
+    /// Whether it is here.
+    pub here: bool,
+}
+
+impl Need {
+    /// A program, looked for in `PATH` and where Debian keeps servers.
+    #[must_use]
+    pub fn program(name: &str, package: &str) -> Self {
+        let here = crate::process::find(name).is_some();
+        Self { what: name.to_owned(), package: package.to_owned(), here }
+    }
+
+    /// The command that brings what is lacking; none where nothing is, or no package has it.
+    #[must_use]
+    pub fn install_line(needs: &[Self]) -> Option<String> {
+        let lacking = needs.iter().filter(|need| !need.here && !need.package.is_empty());
+        let packages: BTreeSet<&str> = lacking.map(|need| need.package.as_str()).collect();
+        let packages: Vec<&str> = packages.into_iter().collect();
+        (!packages.is_empty())
+            .then(|| format!("apt-get install --no-install-recommends {}", packages.join(" ")))
+    }
+}
+
+/// CPUs for one slice; all of Kneepoint's where empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuSets {
+    /// Those of the system under test.
+    pub system: Vec<u32>,
+    /// Those of the load generator.
+    pub generator: Vec<u32>,
+}
+
+/// What one slice asks of a system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drive {
+    /// Closed-loop clients.
+    pub clients: u32,
+    /// How long they are needed from [`System::begin`]'s return to [`System::finish`]: ramp and
+    /// window. A generator that has to be told is told at least that.
+    pub lasts: Nanos,
+    /// Where everything runs.
+    pub cpus: CpuSets,
+}
+
+impl Drive {
+    /// So many clients, for so long, on all cores.
+    #[must_use]
+    pub fn new(clients: u32, lasts: Nanos) -> Self {
+        Self { clients, lasts, cpus: CpuSets::default() }
+    }
 }
 
 /// What is needed to start one arm.
@@ -38,6 +98,8 @@ pub struct Setup {
     pub max_clients: u32,
     /// Seed of the stored rows and of what the clients ask for.
     pub seed: u64,
+    /// Where changes of the machine are noted.
+    pub undo: Undo,
 }
 
 /// What a system proves and tells of itself: proofs, and `name, value` pairs.
@@ -61,14 +123,29 @@ pub trait Workload: Sync {
     /// One line for people.
     fn summary(&self) -> &'static str;
 
-    /// What the machine must have for it; empty where it runs anywhere.
-    fn needs(&self) -> &'static [&'static str];
+    /// What the machine must have for it with these settings; empty where it runs anywhere.
+    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need>;
+
+    /// Where the clients of its systems live.
+    fn clients(&self) -> Clients {
+        Clients::Inside
+    }
 
     /// Whether these settings make a system.
     ///
     /// # Errors
     /// The first setting that does not.
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError>;
+
+    /// Makes what all starts of all arms share, such as a loaded database to copy; once a run,
+    /// with the baseline's settings, before any start. It lies in [`Setup::scratch`].
+    ///
+    /// # Errors
+    /// It cannot be made; nothing is left behind then.
+    fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
+        let _ = setup;
+        Ok(())
+    }
 
     /// Brings the system up, warm and idle.
     ///
@@ -79,8 +156,15 @@ pub trait Workload: Sync {
 
 /// A system that is up. Dropping it kills what it started and removes its files.
 pub trait System: Send {
-    /// All processes of the system.
+    /// All processes of the system. Those that live only while clients do count from
+    /// [`System::begin`] on. Their descendants need not be named.
     fn pids(&self) -> Vec<u32>;
+
+    /// Processes of the load generator, while clients run; none where the clients live in the
+    /// system.
+    fn generators(&self) -> Vec<u32> {
+        Vec::new()
+    }
 
     /// Reads back from the running system whether it is what its settings say, factor by factor,
     /// and what it tells of itself: versions and settings as `name, value`. Only while idle.
@@ -89,13 +173,24 @@ pub trait System: Send {
     /// The system does not answer, or clients are running.
     fn describe(&mut self) -> anyhow::Result<Description>;
 
-    /// Starts so many closed-loop clients and returns their kernel thread ids, in client order,
-    /// once all of them run.
+    /// Starts closed-loop clients on the cores of `drive`. Once all of them run, returns the
+    /// kernel ids of the threads of the system that serve them, one to one and in client order:
+    /// the clients themselves where they live in the system, else the server's threads or
+    /// processes. Empty where they cannot be told from others.
     ///
     /// # Errors
     /// The system does not answer, clients are already running, or there are to be none or more
     /// than [`Setup::max_clients`].
-    fn begin(&mut self, clients: u32) -> anyhow::Result<Vec<u32>>;
+    fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>>;
+
+    /// Whether the clients still work; false once a fixed amount of work is done. Asked now and
+    /// then while the window is open, so it must be cheap.
+    ///
+    /// # Errors
+    /// The system or the generator died: there will be no number.
+    fn working(&mut self) -> anyhow::Result<bool> {
+        Ok(true)
+    }
 
     /// Opens the counting window. Called again, it opens a new one in place of the former.
     ///
@@ -128,6 +223,9 @@ pub struct SliceOutput {
     pub per_client: Vec<u64>,
     /// Response times of operations that ended in the window; absent where none did.
     pub latency: Option<Latency>,
+    /// The generator's count against the server's own, where the server has one.
+    #[serde(default)]
+    pub counts: Option<CountCheck>,
 }
 
 /// Runs a workload's server side on standard input and output until told to stop, or until the
@@ -138,6 +236,7 @@ pub fn serve(args: impl IntoIterator<Item = String>) -> std::process::ExitCode {
     let args: Vec<String> = args.into_iter().collect();
     let outcome = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [sqlite::NAME] => sqlite::serve(),
+        [undo::GUARDIAN] => undo::guard(),
         _ => Err(anyhow::anyhow!("no workload is served as {:?}", args.join(" "))),
     };
     match outcome {

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use kneepoint_rig::scratch::Scratch;
+use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::sqlite::SqliteOltp;
-use kneepoint_rig::{Recipe, Setup, System, Workload as _};
-use kneepoint_vocab::ArmId;
+use kneepoint_rig::{Drive, Recipe, Setup, System, Workload as _};
+use kneepoint_vocab::{ArmId, Nanos};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,7 +29,13 @@ fn setup(scratch: &Path, arm: &str, settings: &BTreeMap<String, String>) -> Setu
         start: 0,
         max_clients: 4,
         seed: 11,
+        undo: Undo::begin(scratch, Path::new(SERVER)),
     }
+}
+
+/// So many clients on all cores; the embedded workload runs until it is told to stop.
+fn drive(clients: u32) -> Drive {
+    Drive::new(clients, Nanos(0))
 }
 
 /// The settings of an arm whose database is a file.
@@ -78,7 +85,7 @@ fn files_in(directory: &Path) -> Vec<PathBuf> {
 /// One slice with so many clients: threads, names, counts and response times.
 fn check_slice(system: &mut dyn System, clients: u32) {
     let process = system.pids()[0];
-    let threads = system.begin(clients).unwrap();
+    let threads = system.begin(&drive(clients)).unwrap();
     assert_eq!(threads.len(), clients as usize);
     let all = threads_of(process);
     assert_eq!(all.len(), threads.len() + 1, "clients and control, no more: {all:?}");
@@ -180,18 +187,18 @@ fn a_request_out_of_turn_is_refused_and_harms_nothing() {
     let setup = setup(scratch.path(), "turns", &BTreeMap::new());
     let mut system = SqliteOltp::STANDARD.start(&setup).unwrap();
     let message = |outcome: anyhow::Result<()>| format!("{:#}", outcome.unwrap_err());
-    let none = message(system.begin(0).map(drop));
+    let none = message(system.begin(&drive(0)).map(drop));
     assert_eq!(none, "sqlite-oltp: clients must be 1 to 4 (found 0)");
-    let many = message(system.begin(5).map(drop));
+    let many = message(system.begin(&drive(5)).map(drop));
     assert_eq!(many, "sqlite-oltp: clients must be 1 to 4 (found 5)");
     assert!(message(system.mark()).contains("mark before begin"));
     assert!(message(system.finish().map(drop)).contains("finish before begin"));
-    system.begin(1).unwrap();
-    assert!(message(system.begin(1).map(drop)).contains("begin before finish"));
+    system.begin(&drive(1)).unwrap();
+    assert!(message(system.begin(&drive(1)).map(drop)).contains("begin before finish"));
     assert!(message(system.describe().map(drop)).contains("describe before finish"));
     assert!(message(system.finish().map(drop)).contains("finish before mark"));
     check_slice(system.as_mut(), 2);
-    system.begin(2).unwrap();
+    system.begin(&drive(2)).unwrap();
     system.stop().unwrap();
 }
 
@@ -226,7 +233,7 @@ fn dropping_a_busy_system_kills_it_and_removes_its_files() {
     let setup = setup(scratch.path(), "dropped", &file_settings());
     let mut system = SqliteOltp::STANDARD.start(&setup).unwrap();
     let process = system.pids()[0];
-    system.begin(4).unwrap();
+    system.begin(&drive(4)).unwrap();
     assert_eq!(files_in(scratch.path()).len(), 1);
     drop(system);
     assert!(!exists(process));
@@ -238,7 +245,7 @@ fn a_child_that_is_killed_is_reported() {
     let scratch = Scratch::create().unwrap();
     let setup = setup(scratch.path(), "killed", &file_settings());
     let mut system = SqliteOltp::STANDARD.start(&setup).unwrap();
-    system.begin(1).unwrap();
+    system.begin(&drive(1)).unwrap();
     signal(system.pids()[0], Signal::KILL);
     let message = system.finish().unwrap_err().to_string();
     assert!(message.contains("died") || message.contains("takes no more requests"), "{message}");
@@ -253,7 +260,7 @@ fn a_child_that_hangs_is_given_up() {
     let hasty = SqliteOltp { patience: Duration::from_secs(5) };
     let mut system = hasty.start(&setup).unwrap();
     let process = system.pids()[0];
-    system.begin(2).unwrap();
+    system.begin(&drive(2)).unwrap();
     signal(process, Signal::STOP);
     eventually("the child has stopped", || state(process) == Some('T'));
     let message = system.mark().unwrap_err().to_string();

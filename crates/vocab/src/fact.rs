@@ -1,6 +1,6 @@
 //! What a probe saw in one window: a closed set of facts, never a judgement.
 
-use crate::units::Nanos;
+use crate::units::{Count, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// How much the collector could see.
@@ -213,6 +213,104 @@ pub struct CollectorCost {
     pub reader: Nanos,
 }
 
+/// What `vmstat` shows, over the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineCounters {
+    /// Wall time that it covers.
+    pub over: Nanos,
+    /// Mean number of runnable threads, running ones included (`r`), Kneepoint's reader left out.
+    pub runnable: Count,
+    /// Mean number of threads blocked on a device (`b`).
+    pub blocked: Count,
+    /// Readings that the two means come from.
+    pub readings: u32,
+    /// Context switches of the machine (`cs`).
+    pub switches: u64,
+    /// Interrupts (`in`).
+    pub interrupts: u64,
+    /// User CPU, nice included (`us`), by the kernel's ticks over all cores.
+    pub user: Nanos,
+    /// Kernel CPU, irq and softirq included (`sy`).
+    pub system: Nanos,
+    /// Idle (`id`).
+    pub idle: Nanos,
+    /// Idle with a device request pending (`wa`).
+    pub iowait: Nanos,
+    /// Taken by the hypervisor (`st`).
+    pub steal: Nanos,
+    /// Cores that the ticks cover.
+    pub cores: u32,
+}
+
+/// Whose a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskOwner {
+    /// The system under test.
+    System,
+    /// The load generator.
+    Generator,
+    /// The kernel.
+    Kernel,
+    /// Kneepoint.
+    Kneepoint,
+    /// Anybody else.
+    Other,
+}
+
+/// CPU of one thread, as `top -H` shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskCpu {
+    /// Whose it is.
+    pub owner: TaskOwner,
+    /// Its name (`comm`).
+    pub name: String,
+    /// Its kernel thread id.
+    pub tid: u32,
+    /// Its CPU in the window.
+    pub cpu: Nanos,
+    /// Wall time that it covers.
+    pub over: Nanos,
+}
+
+/// One block device, by the kernel's `diskstats`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceCounters {
+    /// Its name, e.g. `loop0`.
+    pub name: String,
+    /// Wall time that it covers.
+    pub over: Nanos,
+    /// Reads completed.
+    pub reads: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Time of all reads, summed over them.
+    pub read_time: Nanos,
+    /// Time of all writes, summed over them.
+    pub write_time: Nanos,
+    /// Time in which at least one request was in flight.
+    pub busy: Nanos,
+}
+
+/// Time lost for want of a resource, by the kernel's pressure-stall accounting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// `cpu`, `io` or `memory`.
+    pub resource: String,
+    /// `machine`, or a control group's path.
+    pub scope: String,
+    /// Wall time that it covers.
+    pub over: Nanos,
+    /// Some thread was stalled.
+    pub some: Nanos,
+    /// All that were not idle were stalled.
+    pub full: Nanos,
+}
+
 /// One thing that a probe saw in a window. A new kind needs a decision record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "kebab-case")]
@@ -234,4 +332,12 @@ pub enum Fact {
     Loss(Loss),
     /// What it cost.
     Cost(CollectorCost),
+    /// The machine as `vmstat` shows it.
+    Machine(MachineCounters),
+    /// One of the threads that used most CPU.
+    Task(TaskCpu),
+    /// A block device that was used.
+    Device(DeviceCounters),
+    /// Pressure.
+    Pressure(Pressure),
 }

@@ -18,11 +18,12 @@ pub mod trial;
 pub mod units;
 
 pub use fact::{
-    CollectorCost, CoreTime, Fact, Holders, Loss, StackId, StackKind, StackWeight, ThreadRole,
-    ThreadTime, Tier, Wait, WaitKey, WaitReason,
+    CollectorCost, CoreTime, DeviceCounters, Fact, Holders, Loss, MachineCounters, Pressure,
+    StackId, StackKind, StackWeight, TaskCpu, TaskOwner, ThreadRole, ThreadTime, Tier, Wait,
+    WaitKey, WaitReason,
 };
 pub use findings::{Estimate, Findings};
-pub use plan::{ArmId, ArmPlan, ArmRole, Level, Plan};
+pub use plan::{ArmId, ArmPlan, ArmRole, Clients, Level, LevelOrder, Plan, ProtocolName};
 pub use record::{ArmStart, Frame, Host, Proof, RunEnd, RunRecord, SCHEMA, StackRecord};
-pub use trial::{Disposition, Latency, Phase, Pollution, TrialId, TrialRecord, Window};
-pub use units::{Cores, Nanos, PerSecond, Ratio, Seconds, Unit};
+pub use trial::{CountCheck, Disposition, Latency, Phase, Pollution, TrialId, TrialRecord, Window};
+pub use units::{Cores, Count, Nanos, PerSecond, Ratio, Seconds, Unit};

@@ -66,6 +66,42 @@ pub struct ArmPlan {
     pub changes: Vec<String>,
 }
 
+/// Where the closed-loop clients live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clients {
+    /// They are threads of the system under test: its client threads run the operations.
+    #[default]
+    Inside,
+    /// In a load generator of its own. The system's client threads serve them one to one, and
+    /// waiting for the next request is idleness, no cause.
+    Apart,
+}
+
+/// The order of the levels within a sweep block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LevelOrder {
+    /// Random in each block, so that drift hits all levels alike.
+    #[default]
+    Random,
+    /// Ascending, as published measurements usually were.
+    Ascending,
+}
+
+/// Which protocol a plan follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProtocolName {
+    /// Kneepoint's own: short slices, interleaved in random blocks.
+    #[default]
+    Default,
+    /// That of the document which the recipe comes from.
+    Published,
+    /// Results of other tools: nothing was measured by Kneepoint.
+    Imported,
+}
+
 /// The whole design of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -75,6 +111,21 @@ pub struct Plan {
     pub summary: String,
     /// What one operation is, in the plural, e.g. `transactions`.
     pub operation: String,
+    /// Where the clients live.
+    #[serde(default)]
+    pub clients: Clients,
+    /// Cores that only the load generator uses; 0 where it shares those of the system.
+    #[serde(default)]
+    pub generator_cores: u32,
+    /// Which protocol this is.
+    #[serde(default)]
+    pub protocol: ProtocolName,
+    /// The order of the levels within a sweep block.
+    #[serde(default)]
+    pub level_order: LevelOrder,
+    /// Warm-up of this length at the focus level, in place of waiting for the change-point test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<Nanos>,
     /// Seed of every random choice in the run and in its analysis.
     pub seed: u64,
     /// Levels in ascending order.

@@ -69,6 +69,30 @@ pub struct Pollution {
     pub steal: Ratio,
 }
 
+/// The same operations as the load generator and as the server itself counted them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountCheck {
+    /// The server's counter, e.g. `Questions` or `xact_commit`.
+    pub counter: String,
+    /// What the generator says it asked for, in the counter's own unit.
+    pub generator: u64,
+    /// By how much the counter rose.
+    pub server: u64,
+}
+
+impl CountCheck {
+    /// |server ÷ generator − 1|; 1 where only one of them counted anything.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "operation counts are far below 2^53")]
+    pub fn disagreement(&self) -> Ratio {
+        match (self.generator, self.server) {
+            (0, 0) => Ratio(0.0),
+            (0, _) => Ratio(1.0),
+            (asked, served) => Ratio((served as f64 / asked as f64 - 1.0).abs()),
+        }
+    }
+}
+
 /// Whether a trial counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
@@ -101,6 +125,9 @@ pub struct TrialRecord {
     pub per_client: Vec<u64>,
     /// Response times.
     pub latency: Option<Latency>,
+    /// The generator's count against the server's own, where the server has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<CountCheck>,
     /// What else ran.
     pub pollution: Pollution,
     /// Whether it counts.

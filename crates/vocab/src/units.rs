@@ -57,6 +57,10 @@ float_unit!(
     Cores, "cores"
 );
 float_unit!(
+    /// A mean number of things: threads, requests.
+    Count, ""
+);
+float_unit!(
     /// A quotient of two like quantities; 1 means equal.
     Ratio, ""
 );

@@ -4,6 +4,7 @@ use crate::cli::ListArgs;
 use crate::{OK, print};
 use anyhow::Result;
 use kneepoint_probe::{Probe, ProbeOptions};
+use kneepoint_rig::Need;
 use kneepoint_rig::recipe::{self, Listing};
 use kneepoint_rig::treatment::{self, Treatment};
 use kneepoint_vocab::Tier;
@@ -50,11 +51,7 @@ const COLUMN: usize = 25;
 fn as_text(recipes: &[Listing], collectors: &[Collector]) -> String {
     let mut text = String::from("recipes (kneepoint run RECIPE)\n");
     for recipe in recipes {
-        let needs = if recipe.needs.is_empty() {
-            "runs anywhere".to_owned()
-        } else {
-            format!("needs {}", recipe.needs.join(", "))
-        };
+        let needs = needs(recipe);
         let head = format!("  {:<22} ", recipe.name);
         text.push_str(&print::hanging(&head, COLUMN, &format!("{}; {needs}", recipe.summary)));
     }
@@ -73,6 +70,23 @@ fn as_text(recipes: &[Listing], collectors: &[Collector]) -> String {
         text.push_str(&print::hanging(&head, COLUMN, &format!("{}; {here}", collector.sees)));
     }
     text
+}
+
+/// Whether a recipe can run here, or the one command after which it can.
+fn needs(recipe: &Listing) -> String {
+    let lacking: Vec<_> = recipe.needs.iter().filter(|need| !need.here).collect();
+    if recipe.needs.is_empty() {
+        return "runs anywhere".to_owned();
+    }
+    if lacking.is_empty() {
+        let what: Vec<_> = recipe.needs.iter().map(|need| need.what.as_str()).collect();
+        return format!("needs {}: here", what.join(", "));
+    }
+    let what: Vec<_> = lacking.iter().map(|need| need.what.as_str()).collect();
+    match Need::install_line(&recipe.needs) {
+        Some(line) => format!("lacks {}: {line}", what.join(", ")),
+        None => format!("lacks {}", what.join(", ")),
+    }
 }
 
 fn describe(treatment: &Treatment) -> String {

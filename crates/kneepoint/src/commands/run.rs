@@ -41,6 +41,8 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     Ok(RunOptions {
         recipe: recipe(&args.recipe)?,
         levels: args.levels.clone(),
+        cores: args.cores.clone(),
+        generator_cores: args.generator_cores,
         seed: args.seed,
         precision: args.precision,
         budget: args.budget,

@@ -34,6 +34,8 @@ pub struct Target {
     pub clients: Vec<u32>,
     /// Load generators in processes of their own.
     pub generators: Vec<u32>,
+    /// CPUs that the ledgers are about; all that are watched where empty.
+    pub cpus: Vec<u32>,
 }
 
 /// What was seen in one window.

@@ -61,7 +61,7 @@ impl Crew {
 
     pub(crate) fn target(&self) -> Target {
         let pids = vec![std::process::id()];
-        Target { pids, clients: self.tids.clone(), generators: Vec::new() }
+        Target { pids, clients: self.tids.clone(), generators: Vec::new(), cpus: Vec::new() }
     }
 }
 

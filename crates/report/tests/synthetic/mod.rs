@@ -37,6 +37,10 @@ fn level(clients: u32) -> Level {
 /// The whole of it.
 pub(crate) fn findings() -> Findings {
     Findings {
+        by_cores: Vec::new(),
+        generator: None,
+        counts: None,
+        instruments: Vec::new(),
         schema: 1,
         recipe: "sqlite-shared-cache".to_owned(),
         summary: "In-memory SQLite, all clients on one shared page cache".to_owned(),
@@ -84,6 +88,8 @@ fn host() -> Host {
 
 fn protocol() -> Protocol {
     Protocol {
+        name: kneepoint_vocab::ProtocolName::Default,
+        precision: None,
         elapsed: Seconds(52.4),
         slices: 96,
         repeated: 3,

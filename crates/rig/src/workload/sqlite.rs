@@ -17,7 +17,8 @@ mod tally;
 mod transaction;
 
 use super::peer::Peer;
-use super::{Description, SettingError, Setup, SliceOutput, System, Workload};
+use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use crate::placement;
 use crate::recipe::level::MOST_CLIENTS;
 use anyhow::{Context as _, bail, ensure};
 use files::DatabaseFile;
@@ -51,8 +52,8 @@ impl Workload for SqliteOltp {
         "sysbench's read-only transactions on the bundled SQLite, one connection a client"
     }
 
-    fn needs(&self) -> &'static [&'static str] {
-        &[]
+    fn needs(&self, _: &BTreeMap<String, String>) -> Vec<Need> {
+        Vec::new()
     }
 
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
@@ -117,8 +118,9 @@ impl System for Sqlite {
         }
     }
 
-    fn begin(&mut self, clients: u32) -> anyhow::Result<Vec<u32>> {
-        match self.ask(&Request::Begin { clients })? {
+    fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
+        placement::pin(self.peer.pid(), &drive.cpus.system)?;
+        match self.ask(&Request::Begin { clients: drive.clients })? {
             Reply::Begun { threads } => Ok(threads),
             other => Err(out_of_turn(&other)),
         }

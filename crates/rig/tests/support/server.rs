@@ -3,9 +3,11 @@
 //! `rig-test-server serve-workload ...` serves; `rig-test-server hold SCRATCH` brings a system with
 //! running clients up, prints its process id and waits: something to be killed.
 
-use kneepoint_rig::{Setup, Workload as _, workload::sqlite::SqliteOltp};
-use kneepoint_vocab::ArmId;
+use kneepoint_rig::undo::Undo;
+use kneepoint_rig::{Drive, Setup, Workload as _, workload::sqlite::SqliteOltp};
+use kneepoint_vocab::{ArmId, Nanos};
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -18,8 +20,10 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn hold(scratch: &str) -> anyhow::Result<ExitCode> {
+    let server = std::env::current_exe()?;
     let setup = Setup {
-        server: std::env::current_exe()?,
+        undo: Undo::begin(Path::new(scratch), &server),
+        server,
         scratch: scratch.into(),
         arm: ArmId::new("held"),
         settings: [("database", "file"), ("cache", "private"), ("rows", "1000")]
@@ -30,7 +34,7 @@ fn hold(scratch: &str) -> anyhow::Result<ExitCode> {
         seed: 1,
     };
     let mut system = SqliteOltp::STANDARD.start(&setup)?;
-    system.begin(2)?;
+    system.begin(&Drive::new(2, Nanos(0)))?;
     writeln!(std::io::stdout(), "{}", system.pids()[0])?;
     loop {
         std::thread::park();

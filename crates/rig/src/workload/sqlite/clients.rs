@@ -165,6 +165,7 @@ fn slice(begin: Option<Edge>, end: &Edge, tally: &Tally) -> anyhow::Result<Slice
     let counted = end.operations.iter().zip(&begin.operations);
     let per_client: Vec<u64> = counted.map(|(end, begin)| end - begin).collect();
     Ok(SliceOutput {
+        counts: None,
         operations: per_client.iter().sum(),
         counted_over: Nanos(end.at.0.saturating_sub(begin.at.0)),
         per_client,

@@ -113,6 +113,7 @@ mod tests {
     fn reply() -> impl Strategy<Value = Reply> {
         let output = (any::<[u64; 7]>(), prop::collection::vec(any::<u64>(), 0..5), any::<bool>());
         let output = output.prop_map(|(n, per_client, timed)| SliceOutput {
+            counts: None,
             operations: n[0],
             counted_over: Nanos(n[1]),
             per_client,

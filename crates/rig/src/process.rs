@@ -1,0 +1,436 @@
+//! A foreign program under a guard: in a session and scheduling group of its own, on the cores it
+//! is given, its output in files, and gone with all its children when the guard goes.
+
+use crate::placement;
+use crate::priority;
+use crate::undo::{Action, Change, Undo, family};
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, getsid, kill_process};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Most bytes of a program's messages that an error quotes.
+const TAIL: u64 = 2048;
+/// Lines of a program's messages that an error quotes.
+const TAIL_LINES: usize = 4;
+/// How often something that is waited for is looked at.
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// A user and group that a program runs as, since servers refuse to run as root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// User id.
+    pub user: u32,
+    /// Group id.
+    pub group: u32,
+}
+
+/// How to start a program.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// What messages call it.
+    pub name: &'static str,
+    /// The executable, found in `PATH` where it is a bare name.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Variables set in its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where it runs.
+    pub directory: &'a Path,
+    /// Who it runs as; Kneepoint's own user where absent.
+    pub account: Option<Account>,
+    /// CPUs that it may use; all of Kneepoint's where empty.
+    pub cpus: Vec<u32>,
+    /// What it has for standard input; nothing where absent.
+    pub input: Option<File>,
+}
+
+impl<'a> Program<'a> {
+    /// A program with these arguments, run in `directory`, where its output goes too.
+    pub fn new(
+        name: &'static str,
+        path: impl Into<PathBuf>,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        directory: &'a Path,
+    ) -> Self {
+        Self {
+            name,
+            path: path.into(),
+            arguments: arguments.into_iter().map(|part| part.as_ref().to_owned()).collect(),
+            environment: Vec::new(),
+            directory,
+            account: None,
+            cpus: Vec::new(),
+            input: None,
+        }
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// It cannot be started, or not be guarded; nothing runs then.
+    pub fn spawn(self, undo: &Undo) -> anyhow::Result<Process> {
+        let (output, messages) = (self.log("out")?, self.log("err")?);
+        let begun = Instant::now();
+        // setsid(1) replaces itself by the program: the process stays the one that is spawned.
+        let mut command = Command::new("setsid");
+        command
+            .arg(&self.path)
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(key, value)| (key, value)))
+            .current_dir(self.directory)
+            .stdin(self.input.map_or_else(Stdio::null, Stdio::from))
+            .stdout(output.try_clone()?)
+            .stderr(messages.try_clone()?);
+        if let Some(account) = self.account {
+            command.uid(account.user).gid(account.group);
+        }
+        // A process group of its own would make setsid(1) fork.
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("{}: {} cannot be started", self.path.display(), self.name))?;
+        let guarded = Action::kill(child.id()).and_then(|action| undo.register(action));
+        let change = match guarded {
+            Ok(change) => change,
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+        };
+        let process = Process {
+            name: self.name,
+            change: Some(change),
+            child,
+            output,
+            messages,
+            begun,
+            oom_kills: oom_kills(),
+        };
+        process.await_session();
+        placement::pin(process.pid(), &self.cpus)?;
+        priority::raise_other(process.pid());
+        Ok(process)
+    }
+
+    /// A file for one of its streams, open for reading too.
+    fn log(&self, stream: &str) -> anyhow::Result<File> {
+        let file = tempfile::Builder::new()
+            .prefix(&format!("{}-", self.name))
+            .suffix(&format!(".{stream}"))
+            .tempfile_in(self.directory)
+            .or_else(|_| tempfile::NamedTempFile::new())
+            .with_context(|| format!("no file for what {} prints", self.name))?;
+        Ok(file.into_file())
+    }
+}
+
+/// A program that was started. Dropping it kills it with all its descendants.
+#[derive(Debug)]
+pub struct Process {
+    name: &'static str,
+    change: Option<Change>,
+    child: Child,
+    output: File,
+    messages: File,
+    begun: Instant,
+    oom_kills: u64,
+}
+
+impl Process {
+    /// Its process id; it stays its own until the guard goes.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// When it was started.
+    #[must_use]
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// How it ended; `None` while it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// What it has printed so far.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn printed(&self) -> anyhow::Result<String> {
+        Ok(String::from_utf8_lossy(&read_all(&self.output)?).into_owned())
+    }
+
+    /// What it has written to standard error so far.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn complained(&self) -> anyhow::Result<String> {
+        Ok(String::from_utf8_lossy(&read_all(&self.messages)?).into_owned())
+    }
+
+    /// Waits until `ready` holds, which is asked again and again.
+    ///
+    /// # Errors
+    /// It ended, or is not ready within `patience`: with the last of what it said.
+    pub fn await_ready(
+        &mut self,
+        patience: Duration,
+        mut ready: impl FnMut(&mut Self) -> bool,
+    ) -> anyhow::Result<()> {
+        let deadline = Instant::now() + patience;
+        while !ready(self) {
+            if let Some(status) = self.ended() {
+                return Err(self.lost(&format!("ended before it was ready, {}", told(status))));
+            }
+            if Instant::now() > deadline {
+                return Err(self.lost(&format!("was not ready within {patience:?}")));
+            }
+            std::thread::sleep(GLANCE);
+        }
+        Ok(())
+    }
+
+    /// Waits until it has ended by itself, and returns what it printed.
+    ///
+    /// # Errors
+    /// It fails, or does not end within `patience`: with the last of what it said.
+    pub fn await_success(&mut self, patience: Duration) -> anyhow::Result<String> {
+        let status = self.await_end(patience)?;
+        if !status.success() {
+            return Err(self.lost(&told(status)));
+        }
+        self.printed()
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// It does not end within `patience`.
+    pub fn await_end(&mut self, patience: Duration) -> anyhow::Result<ExitStatus> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.ended() {
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                return Err(self.lost(&format!("did not end within {patience:?}")));
+            }
+            std::thread::sleep(GLANCE);
+        }
+    }
+
+    /// Asks it to end by `signal`, and waits.
+    ///
+    /// # Errors
+    /// It does not end within `patience`; it is killed then.
+    pub fn terminate(mut self, signal: Signal, patience: Duration) -> anyhow::Result<()> {
+        if self.ended().is_none() {
+            self.signal(signal)?;
+            self.await_end(patience)?;
+        }
+        Ok(())
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let id = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        let id = id.context("a process id is positive")?;
+        kill_process(id, signal).with_context(|| format!("{} takes no signal", self.name))
+    }
+
+    /// An error about it: its name, what happened, and the last of what it said.
+    pub fn lost(&self, what: &str) -> anyhow::Error {
+        let killed = if oom_kills() > self.oom_kills {
+            "; the kernel ran out of memory and killed a process meanwhile"
+        } else {
+            ""
+        };
+        let (name, pid) = (self.name, self.pid());
+        anyhow::anyhow!("{name} (process {pid}) {what}{killed}{}", self.tail())
+    }
+
+    /// The last of what it said, to be put after a message.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        [&self.messages, &self.output]
+            .into_iter()
+            .map(last_lines)
+            .find(|said| !said.is_empty())
+            .map_or_else(String::new, |said| format!("; it said: {said}"))
+    }
+
+    /// Until setsid(1) has done its part, the process shares Kneepoint's scheduling group.
+    fn await_session(&self) {
+        let id = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
+        let begun = Instant::now();
+        while getsid(id).is_ok_and(|session| Some(session) != id)
+            && begun.elapsed() < Duration::from_secs(1)
+        {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // What it started would become an orphan that nobody could tell from a stranger.
+        let children = family(self.pid());
+        drop(self.change.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for (pid, started) in children {
+            let _ = Action::Kill { process: pid, started }.undo();
+        }
+    }
+}
+
+/// A program of this name in `PATH`, or where Debian keeps servers; a path is taken as it is.
+#[must_use]
+pub fn find(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// Runs a program to its successful end and returns what it printed.
+///
+/// # Errors
+/// It cannot be started, fails, or takes longer than `patience`.
+pub fn run(program: Program<'_>, patience: Duration, undo: &Undo) -> anyhow::Result<String> {
+    program.spawn(undo)?.await_success(patience)
+}
+
+fn told(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+fn read_all(file: &File) -> anyhow::Result<Vec<u8>> {
+    let length = file.metadata().context("a program's output cannot be read")?.len();
+    read_from(file, 0, length)
+}
+
+fn read_from(file: &File, offset: u64, length: u64) -> anyhow::Result<Vec<u8>> {
+    let Ok(length) = usize::try_from(length) else { bail!("a program printed too much") };
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, offset).context("a program's output cannot be read")?;
+    Ok(bytes)
+}
+
+fn last_lines(file: &File) -> String {
+    let length = file.metadata().map_or(0, |about| about.len());
+    let from = length.saturating_sub(TAIL);
+    let bytes = read_from(file, from, length - from).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join(" / ")
+}
+
+/// Processes that the kernel has killed for memory since boot.
+fn oom_kills() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::is_zombie;
+    use tempfile::TempDir;
+
+    /// A journal whose guardian is `cat`: it reads to the end of its input and acts on nothing.
+    fn undo(folder: &Path) -> Undo {
+        let server = folder.join("guardian");
+        fs::write(&server, "#!/bin/sh\nexec cat >/dev/null\n").unwrap();
+        run_sh(&format!("chmod +x {}", server.display()));
+        Undo::begin(folder, &server)
+    }
+
+    fn run_sh(script: &str) {
+        assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+    }
+
+    fn shell<'a>(script: &str, folder: &'a Path) -> Program<'a> {
+        Program::new("the script", "sh", ["-c", script], folder)
+    }
+
+    #[test]
+    fn its_output_is_kept_apart_from_its_messages() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let script = shell("echo out; echo err >&2", folder.path());
+        let mut process = script.spawn(&undo).unwrap();
+        assert_eq!(process.await_success(Duration::from_secs(20)).unwrap(), "out\n");
+        assert_eq!(process.complained().unwrap(), "err\n");
+    }
+
+    #[test]
+    fn failure_is_told_with_code_and_last_words() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let script = shell("echo one >&2; echo 'out of eggs' >&2; exit 3", folder.path());
+        let error = run(script, Duration::from_secs(20), &undo).unwrap_err().to_string();
+        assert!(error.contains("exit code 3; it said: one / out of eggs"), "{error}");
+    }
+
+    #[test]
+    fn silence_is_an_error_and_the_whole_family_goes() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let script = shell("sleep 600 & sleep 600", folder.path());
+        let mut process = script.spawn(&undo).unwrap();
+        let error = process.await_success(Duration::from_millis(50)).unwrap_err().to_string();
+        assert!(error.contains("did not end within 50ms"), "{error}");
+        while family(process.pid()).len() < 3 {
+            std::thread::sleep(GLANCE);
+        }
+        let everyone = family(process.pid());
+        drop(process);
+        for (pid, born) in everyone {
+            // An orphan that nobody reaps has ended as well.
+            let ended = crate::scratch::start_time(pid) != Some(born) || is_zombie(pid);
+            assert!(ended, "{pid} lives");
+        }
+    }
+
+    #[test]
+    fn it_leads_a_session_of_its_own_on_its_own_cores() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let mut program = shell("sleep 600", folder.path());
+        let first = placement::allowed()[0];
+        program.cpus = vec![first];
+        let process = program.spawn(&undo).unwrap();
+        let id = Pid::from_raw(i32::try_from(process.pid()).unwrap());
+        assert_eq!(getsid(id).ok(), id);
+        assert_eq!(placement::of(process.pid()).unwrap(), [first]);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let program = Program::new("it", "/nonexistent/it", [""; 0], folder.path());
+        let error = run(program, Duration::from_secs(20), &undo).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/it"), "{error}");
+    }
+}
