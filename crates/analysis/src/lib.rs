@@ -117,6 +117,7 @@ pub fn analyse(record: &RunRecord) -> Findings {
         by_cores: Vec::new(),
         generator: None,
         counts: None,
+        stability: None,
         instruments: Vec::new(),
         collector,
         caveats,

@@ -43,7 +43,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         recipe: recipe.name.clone(),
         summary: recipe.summary.clone(),
         operation: recipe.operation.clone(),
-        clients: recipe.workload.clients(),
+        clients: recipe.workload.clients(&recipe.settings),
         generator_cores: options.generator_cores,
         protocol: ProtocolName::Default,
         level_order: LevelOrder::Random,

@@ -4,7 +4,7 @@ use crate::clock::{Clock, sleep};
 use anyhow::Result;
 use kneepoint_probe::{CpuMeter, Probe, Target};
 use kneepoint_rig::{CpuSets, Drive, SliceOutput, System};
-use kneepoint_vocab::{Fact, Nanos, Pollution, StackRecord, Window};
+use kneepoint_vocab::{Fact, Nanos, Pollution, Stability, StackRecord, Window};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to take a slice.
@@ -19,6 +19,7 @@ pub(crate) struct Shape {
 pub(crate) struct Taken {
     pub(crate) window: Window,
     pub(crate) output: SliceOutput,
+    pub(crate) stability: Option<Stability>,
     pub(crate) pollution: Pollution,
     pub(crate) facts: Vec<Fact>,
     pub(crate) stacks: Vec<StackRecord>,
@@ -61,6 +62,7 @@ pub(crate) fn take(
     let end = clock.now();
     let reading = meter.finish();
     let output = system.finish()?;
+    let stability = system.stability();
     let observation = probe.map(Probe::collect).transpose()?;
     let (facts, stacks) =
         observation.map_or((Vec::new(), Vec::new()), |seen| (seen.facts, seen.new_stacks));
@@ -73,6 +75,7 @@ pub(crate) fn take(
     Ok(Taken {
         window: Window { begin, length: Nanos(end.0 - begin.0) },
         output,
+        stability,
         pollution: Pollution { foreign: exact.unwrap_or(reading.foreign), steal: reading.steal },
         facts,
         stacks,

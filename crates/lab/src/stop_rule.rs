@@ -96,6 +96,7 @@ mod tests {
                     per_client: vec![],
                     latency: None,
                     counts: None,
+                    stability: None,
                     pollution: Pollution::default(),
                     disposition: Disposition::Kept,
                     facts: vec![],

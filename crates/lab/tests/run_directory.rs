@@ -74,6 +74,7 @@ fn trial(block: u32) -> TrialRecord {
         per_client: vec![5, 5],
         latency: Some(Latency::default()),
         counts: None,
+        stability: None,
         pollution: Pollution::default(),
         disposition: Disposition::Kept,
         facts: vec![

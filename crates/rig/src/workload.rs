@@ -8,7 +8,7 @@ mod peer;
 pub mod sqlite;
 
 use crate::undo::{self, Undo};
-use kneepoint_vocab::{ArmId, Clients, CountCheck, Latency, Nanos, Proof};
+use kneepoint_vocab::{ArmId, Clients, CountCheck, Latency, Nanos, Proof, Stability};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -126,8 +126,9 @@ pub trait Workload: Sync {
     /// What the machine must have for it with these settings; empty where it runs anywhere.
     fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need>;
 
-    /// Where the clients of its systems live.
-    fn clients(&self) -> Clients {
+    /// Where the clients of its systems live, with these settings.
+    fn clients(&self, settings: &BTreeMap<String, String>) -> Clients {
+        let _ = settings;
         Clients::Inside
     }
 
@@ -204,6 +205,12 @@ pub trait System: Send {
     /// The system does not answer, no window is open, or an operation failed; clients are ended
     /// all the same, and the system can be used again if it answers.
     fn finish(&mut self) -> anyhow::Result<SliceOutput>;
+
+    /// What broke under the load of the slice that [`System::finish`] ended, where finding that
+    /// out is what the workload is for.
+    fn stability(&mut self) -> Option<Stability> {
+        None
+    }
 
     /// Takes the system down in its own orderly way.
     ///

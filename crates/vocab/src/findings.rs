@@ -3,6 +3,7 @@
 use crate::fact::{TaskOwner, Tier};
 use crate::plan::{ArmId, ArmRole, Level, ProtocolName};
 use crate::record::{Host, Proof};
+use crate::stability::StabilityFindings;
 use crate::trial::Latency;
 use crate::units::{Cores, Count, PerSecond, Ratio, Seconds, Unit};
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,9 @@ pub struct Findings {
     /// Counts of the generator against those of the server; absent where there are none.
     #[serde(default)]
     pub counts: Option<Counts>,
+    /// What broke under the load; absent where the workload does not look for that.
+    #[serde(default)]
+    pub stability: Option<StabilityFindings>,
     /// What `vmstat`, `top -H` and `iostat` would have shown, one a level.
     #[serde(default)]
     pub instruments: Vec<LevelInstruments>,

@@ -14,6 +14,7 @@ pub mod fact;
 pub mod findings;
 pub mod plan;
 pub mod record;
+mod stability;
 pub mod trial;
 pub mod units;
 
@@ -25,5 +26,6 @@ pub use fact::{
 pub use findings::{Estimate, Findings};
 pub use plan::{ArmId, ArmPlan, ArmRole, Clients, Level, LevelOrder, Plan, ProtocolName};
 pub use record::{ArmStart, Frame, Host, Proof, RunEnd, RunRecord, SCHEMA, StackRecord};
+pub use stability::{ClassStability, Failure, FirstFailure, Stability, StabilityFindings};
 pub use trial::{CountCheck, Disposition, Latency, Phase, Pollution, TrialId, TrialRecord, Window};
 pub use units::{Cores, Count, Nanos, PerSecond, Ratio, Seconds, Unit};

@@ -2,6 +2,7 @@
 
 use crate::fact::Fact;
 use crate::plan::{ArmId, Level};
+use crate::stability::Stability;
 use crate::units::{Nanos, PerSecond, Ratio};
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +129,9 @@ pub struct TrialRecord {
     /// The generator's count against the server's own, where the server has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<CountCheck>,
+    /// What broke, where the workload looks for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stability: Option<Stability>,
     /// What else ran.
     pub pollution: Pollution,
     /// Whether it counts.

@@ -40,6 +40,7 @@ pub(crate) fn findings() -> Findings {
         by_cores: Vec::new(),
         generator: None,
         counts: None,
+        stability: None,
         instruments: Vec::new(),
         schema: 1,
         recipe: "sqlite-shared-cache".to_owned(),
