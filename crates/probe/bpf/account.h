@@ -8,6 +8,8 @@ static __always_inline u32 class_of(struct control *c, struct task_struct *p)
 {
 	if (p->pid == 0)
 		return C_IDLE;
+	if (p->flags & PF_KTHREAD)
+		return C_KERNEL;
 	u32 tgid = p->tgid;
 	u32 *class = bpf_map_lookup_elem(&targets, &tgid);
 	if (class)
@@ -130,7 +132,7 @@ static __always_inline u64 idle_overlap(struct core *core, u64 begin, u64 end, u
 static __always_inline u64 charge_idle(struct core *core, struct thread *t, u64 now)
 {
 	u64 to_wait = 0, to_scheduler = 0, idle = core->stretch_idle;
-	if (!core->stretch_begin)
+	if (!core->stretch_begin || !core->watched)
 		return 0;
 	if (t->block_start) {
 		u64 woken = t->wake_ts ? t->wake_ts : now;

@@ -44,12 +44,15 @@ struct files_struct {
 } PAI;
 struct task_struct {
 	int pid, tgid;
+	unsigned int flags;
 	unsigned int in_iowait : 1;
 	u64 start_time;
 	char comm[16];
 	struct mm_struct *mm;
 	struct files_struct *files;
 } PAI;
+
+#define PF_KTHREAD 0x00200000
 
 struct hrtimer {
 	void *function;

@@ -1,9 +1,10 @@
 /* Thread-time and core-time accounting on the scheduler's tracepoints.
  *
  * Every thread of the system under test is running, runnable or blocked; every core runs the
- * system, the generator, Kneepoint, somebody else, or nothing. Both sums are kept here, event by
- * event, and user space adds the intervals that are open when the window ends. What a thread
- * waits for is read from its saved user registers, so no system call is traced.
+ * system, the generator, Kneepoint, a thread of the kernel, somebody else, or nothing. Both sums
+ * are kept here, event by event, and user space adds the intervals that are open when the window
+ * ends. What a thread waits for is read from its saved user registers, so no system call is
+ * traced.
  */
 #include "wire.h"
 #include "maps.h"
@@ -185,8 +186,8 @@ int on_tick(u64 *ctx)
 	return 0;
 }
 
-/* Run on every core by user space when a window opens, so that no core and no thread that
- * computes through the whole window stays unseen. */
+/* Run by user space on every core that a window is about when it opens, so that no core and no
+ * thread that computes through the whole window stays unseen. */
 SEC("raw_tp/sched_switch")
 int on_edge(void *ctx __attribute__((unused)))
 {
@@ -195,7 +196,10 @@ int on_edge(void *ctx __attribute__((unused)))
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct core *core = this_core(c, task);
-	if (core && core->class == C_SYSTEM)
+	if (!core)
+		return 0;
+	core->watched = 1;
+	if (core->class == C_SYSTEM)
 		follow(c, task, RUN);
 	return 0;
 }

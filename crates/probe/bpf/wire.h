@@ -24,7 +24,7 @@ enum reason {
 };
 
 /* What a core runs. */
-enum class { C_IDLE, C_SYSTEM, C_GENERATOR, C_KNEEPOINT, C_FOREIGN, CLASSES };
+enum class { C_IDLE, C_SYSTEM, C_GENERATOR, C_KNEEPOINT, C_FOREIGN, C_KERNEL, CLASSES };
 
 enum holder { H_NONE, H_RUN, H_RQ, H_BLK, H_UNKNOWN };
 
@@ -114,6 +114,7 @@ struct core {
 	u64 stretch_begin, stretch_idle;	/* begin 0: none open */
 	u64 marks;
 	u64 class;
+	u64 watched;		/* the window is about this core: its idle time is charged */
 };
 
 struct mark {

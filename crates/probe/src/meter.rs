@@ -24,20 +24,47 @@ struct Spent {
 pub struct CpuMeter {
     begin: u64,
     cpus: Vec<u32>,
+    /// Whether these are all CPUs that anybody watched could be on.
+    everywhere: bool,
     ticks: CpuTicks,
     system: Family,
     generator: Family,
     kneepoint: u64,
-    strangers: BTreeMap<u32, u64>,
+    strangers: Strangers,
 }
 
 /// CPU of every process that is neither in the system's family nor in the generators', ns.
-fn strangers(system: &[u32], generators: &[u32]) -> BTreeMap<u32, u64> {
-    let own = std::process::id();
-    let known: BTreeSet<u32> =
-        [system, generators].iter().flat_map(|roots| tasks::family(roots)).collect();
-    let others = tasks::processes().into_iter().filter(|pid| *pid != own && !known.contains(pid));
-    others.filter_map(|pid| Some((pid, sys::process_cpu(pid).ok()?))).collect()
+#[derive(Debug)]
+struct Strangers {
+    /// Threads of the kernel.
+    kernel: BTreeMap<u32, u64>,
+    /// Everybody else.
+    foreign: BTreeMap<u32, u64>,
+}
+
+impl Strangers {
+    fn now(system: &[u32], generators: &[u32]) -> Self {
+        let own = std::process::id();
+        let known: BTreeSet<u32> =
+            [system, generators].iter().flat_map(|roots| tasks::family(roots)).collect();
+        let others =
+            tasks::processes().into_iter().filter(|pid| *pid != own && !known.contains(pid));
+        let spent = others.filter_map(|pid| Some((pid, sys::process_cpu(pid).ok()?)));
+        let of_kernel = tasks::kernel_threads();
+        let (kernel, foreign) = spent.partition(|(pid, _)| of_kernel.contains(pid));
+        Self { kernel, foreign }
+    }
+
+    /// CPU of the kernel's threads and of everybody else from then until now. One that began
+    /// meanwhile counts whole; one that ended meanwhile is not seen.
+    fn used(&self, now: &Self) -> [u64; 2] {
+        let rise = |then: &BTreeMap<u32, u64>, now: &BTreeMap<u32, u64>| {
+            let of =
+                |(pid, end): (&u32, &u64)| end.saturating_sub(then.get(pid).copied().unwrap_or(0));
+            now.iter().map(of).sum()
+        };
+        [rise(&self.kernel, &now.kernel), rise(&self.foreign, &now.foreign)]
+    }
 }
 
 /// Some processes with their descendants, and what they had spent at the start.
@@ -94,13 +121,15 @@ pub struct MeterReading {
     pub generator_cpu: Nanos,
     /// CPU of Kneepoint itself, 0 where it is the system.
     pub kneepoint_cpu: Nanos,
+    /// CPU of the kernel's own threads.
+    pub kernel_cpu: Nanos,
     /// Interrupts and soft interrupts, by tick count.
     pub irq_cpu: Nanos,
     /// Steal, by tick count.
     pub steal_cpu: Nanos,
     /// What is left: no thread at all.
     pub idle: Nanos,
-    /// Share used by everybody else, kernel threads included.
+    /// Share used by processes of everybody else.
     pub foreign: Ratio,
     /// Share taken by the hypervisor.
     pub steal: Ratio,
@@ -109,17 +138,20 @@ pub struct MeterReading {
 }
 
 impl CpuMeter {
-    /// Starts over all CPUs that this process may use.
+    /// Starts over the target's CPUs, all that this process may use where it names none.
     #[must_use]
     pub fn start(target: &Target) -> Self {
-        let cpus = tasks::allowed_cpus();
+        let allowed = tasks::allowed_cpus();
+        let cpus = target.cpus_of(&allowed);
+        let everywhere = cpus == allowed;
         // What takes longest to read goes first: the system's edge is the one that counts.
-        let strangers = strangers(&target.pids, &target.generators);
+        let strangers = Strangers::now(&target.pids, &target.generators);
         let ticks = stat::read_machine(&cpus).unwrap_or_default();
         let generator = Family::start(&target.generators);
         let kneepoint = sys::process_cpu(std::process::id()).unwrap_or(0);
         let system = Family::start(&target.pids);
-        Self { begin: sys::monotonic(), cpus, ticks, system, generator, kneepoint, strangers }
+        let begin = sys::monotonic();
+        Self { begin, cpus, everywhere, ticks, system, generator, kneepoint, strangers }
     }
 
     /// Reads it.
@@ -133,32 +165,69 @@ impl CpuMeter {
         let kneepoint = if itself { 0 } else { kneepoint };
         let generator = self.generator.used();
         let ticks = stat::read_machine(&self.cpus).unwrap_or_default().since(self.ticks);
-        // One that began meanwhile counts whole; one that ended meanwhile is not seen.
-        let foreign = strangers(&self.system.roots, &self.generator.roots)
-            .into_iter()
-            .map(|(pid, now)| now.saturating_sub(self.strangers.get(&pid).copied().unwrap_or(0)))
-            .sum();
-        read(length, self.cpus.len(), ticks, [system, generator, kneepoint, foreign])
+        let now = Strangers::now(&self.system.roots, &self.generator.roots);
+        let [kernel, foreign] = self.strangers.used(&now);
+        let mut used = Used { system, generator, kneepoint, kernel, foreign };
+        if !self.everywhere {
+            used.fit(length, self.cpus.len(), ticks);
+        }
+        read(length, self.cpus.len(), ticks, used)
     }
 }
 
-/// The arithmetic of a reading; `used` is system, generator, Kneepoint and strangers in ns.
+/// CPU by user, ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    system: u64,
+    generator: u64,
+    kneepoint: u64,
+    kernel: u64,
+    foreign: u64,
+}
+
+impl Used {
+    fn all(&self) -> u64 {
+        self.system + self.generator + self.kneepoint + self.kernel + self.foreign
+    }
+
+    /// Scales all but the system down to what the watched CPUs had room for, by their ticks: a
+    /// process has no clock of its own for each CPU, and only the system is known to keep to
+    /// these.
+    fn fit(&mut self, length: u64, cpus: usize, ticks: CpuTicks) {
+        let capacity = length * cpus as u64;
+        let room = capacity.saturating_sub((ticks.idle + ticks.steal) * TICK + self.system);
+        let others = self.all() - self.system;
+        if others <= room {
+            return;
+        }
+        let part = |of: u64| {
+            u64::try_from(u128::from(of) * u128::from(room) / u128::from(others)).unwrap_or(of)
+        };
+        self.generator = part(self.generator);
+        self.kneepoint = part(self.kneepoint);
+        self.kernel = part(self.kernel);
+        self.foreign = part(self.foreign);
+    }
+}
+
+/// The arithmetic of a reading.
 #[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
-fn read(length: u64, cpus: usize, ticks: CpuTicks, used: [u64; 4]) -> MeterReading {
+fn read(length: u64, cpus: usize, ticks: CpuTicks, used: Used) -> MeterReading {
     let capacity = length * cpus as u64;
     let share = |part: u64| Ratio(if capacity == 0 { 0.0 } else { part as f64 / capacity as f64 });
     let (steal, irq) = (ticks.steal * TICK, ticks.irq * TICK);
-    let idle = capacity.saturating_sub(steal + used.iter().sum::<u64>());
+    let idle = capacity.saturating_sub(steal + used.all());
     MeterReading {
         length: Nanos(length),
         cores: u32::try_from(cpus).unwrap_or(u32::MAX),
-        system_cpu: Nanos(used[0]),
-        generator_cpu: Nanos(used[1]),
-        kneepoint_cpu: Nanos(used[2]),
+        system_cpu: Nanos(used.system),
+        generator_cpu: Nanos(used.generator),
+        kneepoint_cpu: Nanos(used.kneepoint),
+        kernel_cpu: Nanos(used.kernel),
         irq_cpu: Nanos(irq),
         steal_cpu: Nanos(steal),
         idle: Nanos(idle),
-        foreign: share(used[3]),
+        foreign: share(used.foreign),
         steal: share(steal),
         irq: share(irq),
     }
@@ -171,7 +240,12 @@ mod tests {
     #[test]
     fn idle_is_what_nobody_used() {
         let ticks = CpuTicks { busy: 120, idle: 60, irq: 3, steal: 20 };
-        let used = [900_000_000, 100_000_000, 0, 200_000_000];
+        let used = Used {
+            system: 900_000_000,
+            generator: 100_000_000,
+            foreign: 200_000_000,
+            ..Used::default()
+        };
         let reading = read(1_000_000_000, 2, ticks, used);
         assert!((reading.foreign.0 - 0.1).abs() < 1e-9, "{reading:?}");
         assert!((reading.steal.0 - 0.1).abs() < 1e-9, "{reading:?}");
@@ -180,8 +254,32 @@ mod tests {
     }
 
     #[test]
+    fn others_get_no_more_than_the_watched_cpus_had_room_for() {
+        let ticks = CpuTicks { idle: 20, ..CpuTicks::default() };
+        let mut used = Used {
+            system: 500_000_000,
+            kernel: 200_000_000,
+            foreign: 400_000_000,
+            ..Used::default()
+        };
+        used.fit(1_000_000_000, 1, ticks);
+        assert_eq!(
+            (used.system, used.kernel, used.foreign),
+            (500_000_000, 100_000_000, 200_000_000)
+        );
+        let before = used.all();
+        used.fit(1_000_000_000, 1, ticks);
+        assert_eq!(used.all(), before);
+    }
+
+    #[test]
     fn rounding_cannot_make_idle_negative() {
-        let reading = read(1_000_000_000, 1, CpuTicks::default(), [1_000_000_001, 0, 0, 5]);
+        let reading = read(
+            1_000_000_000,
+            1,
+            CpuTicks::default(),
+            Used { system: 1_000_000_001, foreign: 5, ..Used::default() },
+        );
         assert_eq!(reading.idle, Nanos(0));
     }
 

@@ -214,6 +214,41 @@ fn generators_and_children_are_told_apart() {
     assert!(reading.generator_cpu.0 > 1_000_000 && reading.system_cpu.0 > 0, "{reading:?}");
 }
 
+/// Puts a thread on this CPU and no other.
+fn pin(tid: u32, cpu: u32) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu as usize);
+    let tid = rustix::thread::Pid::from_raw(tid.cast_signed());
+    rustix::thread::sched_setaffinity(tid, &set).expect("an own thread may be pinned");
+}
+
+/// In both tiers and without any: a window about one CPU accounts for that CPU alone.
+#[test]
+fn a_window_about_one_cpu_accounts_for_that_cpu() {
+    let _alone = alone();
+    let cpu = *kneepoint_probe::proc::tasks::allowed_cpus().last().unwrap();
+    for tier in [Tier::Full, Tier::Fallback] {
+        let test = format!("one cpu, {tier:?}");
+        let Some(mut probe) = probe(&test, tier, false) else { continue };
+        let crew = Crew::start(vec![Box::new(|| compute(ms(1))), Box::new(|| compute(ms(1)))]);
+        crew.tids.iter().for_each(|tid| pin(*tid, cpu));
+        let target = Target { cpus: vec![cpu], ..crew.target() };
+        let meter = CpuMeter::start(&target);
+        let seen = window(&mut probe, &target, WINDOW);
+        let reading = meter.finish();
+        assert_closed(&test, &seen);
+        let cores = cores(&seen);
+        assert_eq!((cores.cores, reading.cores), (1, 1));
+        assert_eq!(cores.total, seen.length, "one core for the length of the window");
+        assert!(ratio(cores.idle.0, cores.total.0) < 0.1, "{test}: {cores:?}");
+        println!("{test}: {reading:?}");
+        assert!(reading.foreign.0 <= 1.0, "{test}: {reading:?}");
+        let parts = [reading.system_cpu, reading.generator_cpu, reading.kneepoint_cpu];
+        let sum = parts.into_iter().map(|part| part.0).sum::<u64>() + reading.kernel_cpu.0;
+        assert!(ratio(sum, reading.length.0) < 1.1, "{test}: {reading:?}");
+    }
+}
+
 /// BPF links that this process holds open.
 fn links() -> usize {
     let open = std::fs::read_dir("/proc/self/fd").expect("own descriptors").flatten();

@@ -131,7 +131,8 @@ pub struct Wait {
     pub holders: Holders,
 }
 
-/// Where the core-time went: `system + foreign + kneepoint + idle` = cores × window.
+/// Where the core-time went: `system + generator + kernel + foreign + kneepoint + idle` =
+/// cores × window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreTime {
     /// Cores watched.
@@ -142,8 +143,11 @@ pub struct CoreTime {
     pub system: Nanos,
     /// A load generator in a process of its own; 0 where the clients live in the system.
     pub generator: Nanos,
-    /// Other processes and kernel threads.
+    /// Other processes.
     pub foreign: Nanos,
+    /// Threads of the kernel itself: they serve whoever uses a device or the network.
+    #[serde(default)]
+    pub kernel: Nanos,
     /// Kneepoint itself.
     pub kneepoint: Nanos,
     /// No thread at all.

@@ -70,6 +70,8 @@ struct FrozenWindow {
 /// What was read when the window began.
 struct OpenWindow {
     control: Control,
+    /// CPUs that it is about.
+    cpus: Vec<u32>,
     clients: BTreeSet<u32>,
     generators: BTreeSet<u32>,
     counts: BTreeMap<u32, (u32, SchedStat)>,
@@ -187,12 +189,14 @@ impl EbpfCollector {
         if let Some(stacks) = &mut self.stacks {
             stacks.begin(&system).map_err(|error| ProbeError::Sampling(error.to_string()))?;
         }
-        let ticks = stat::read_machine(&self.cpus).unwrap_or_default();
+        let cpus = target.cpus_of(&self.cpus);
+        let ticks = stat::read_machine(&cpus).unwrap_or_default();
         let kneepoint = sys::process_cpu(std::process::id()).unwrap_or(0);
         let counts = tasks::counts(&system);
-        let control = self.start(self.stacks.as_ref().map_or(0, |_| self.always_from))?;
+        let control = self.start(&cpus)?;
         self.window = Some(OpenWindow {
             control,
+            cpus,
             clients: target.clients.iter().copied().collect(),
             generators: generators.into_iter().collect(),
             counts,
@@ -205,11 +209,11 @@ impl EbpfCollector {
         Ok(())
     }
 
-    /// Sets the programs going and shows them what every core is running.
-    fn start(&mut self, always_from: u64) -> Result<Control, ProbeError> {
+    /// Sets the programs going and shows them what each of these cores is running.
+    fn start(&mut self, cpus: &[u32]) -> Result<Control, ProbeError> {
         let mut control = Control {
             window: sys::monotonic(),
-            always_from,
+            always_from: self.stacks.as_ref().map_or(0, |_| self.always_from),
             tick: self.tick.filter(|_| self.stacks.is_some()).unwrap_or(0),
             tick_share: self.tick_share,
             active: 0,
@@ -225,7 +229,7 @@ impl EbpfCollector {
             .and_then(|program| program.try_into().ok())
             .ok_or(ProbeError::Order("the object has no program `on_edge`"))?;
         let fd = edge.fd().map_err(|error| ebpf_error("on_edge", &error))?;
-        for cpu in &self.cpus {
+        for cpu in cpus {
             if let Err(error) = sys::run_on_cpu(fd.as_fd(), *cpu) {
                 tracing::debug!("edge on CPU {cpu}: {error}");
             }
@@ -244,7 +248,7 @@ impl EbpfCollector {
             stacks.pause();
         }
         let cost = self.cost(window.programs, window.kneepoint);
-        let ticks = stat::read_machine(&self.cpus).unwrap_or_default().since(window.ticks);
+        let ticks = stat::read_machine(&window.cpus).unwrap_or_default().since(window.ticks);
         let system: Vec<u32> = self
             .maps
             .targets()?
@@ -260,7 +264,7 @@ impl EbpfCollector {
             threads: self.maps.drain_threads()?,
             waits: self.maps.drain_waits()?,
             exited: self.maps.drain_exited()?,
-            cores: self.watched_cores()?,
+            cores: self.watched_cores(&window.cpus)?,
             counts: [window.counts.clone(), counts],
             ..Harvest::default()
         };
@@ -317,10 +321,10 @@ impl EbpfCollector {
         self.lore.name(words, |word| pids.iter().find_map(|pid| stacks.variable_at(*pid, word)));
     }
 
-    fn watched_cores(&self) -> Result<Vec<super::wire::Core>, ProbeError> {
+    fn watched_cores(&self, cpus: &[u32]) -> Result<Vec<super::wire::Core>, ProbeError> {
         let all = self.maps.cores()?;
         let of = |cpu: &u32| all.get(*cpu as usize).copied().unwrap_or_default();
-        Ok(self.cpus.iter().map(of).collect())
+        Ok(cpus.iter().map(of).collect())
     }
 
     /// Moves the threshold so that the next window takes about as many stacks as aimed at.

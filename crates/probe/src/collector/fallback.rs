@@ -62,20 +62,20 @@ impl FallbackCollector {
         if self.window.is_some() {
             return Err(ProbeError::Order("a window is already open; close it first"));
         }
+        let target = Target { cpus: target.cpus_of(&self.cpus), ..target.clone() };
         let pids = tasks::family(&target.pids);
         if let Some(stacks) = &mut self.stacks {
             stacks.begin(&pids).map_err(|error| ProbeError::Sampling(error.to_string()))?;
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (flag, roots) = (Arc::clone(&stop), target.pids.clone());
-        let meter = CpuMeter::start(target);
+        let meter = CpuMeter::start(&target);
         let counts = tasks::counts(&pids);
         let begin = sys::monotonic();
         let sampler = std::thread::Builder::new()
             .name("kp-procfs".to_owned())
             .spawn(move || read_until(&flag, &roots, begin))
             .map_err(|error| ProbeError::Sampling(error.to_string()))?;
-        let target = target.clone();
         self.window = Some(OpenWindow { begin, target, counts, meter, stop, sampler });
         Ok(())
     }
@@ -105,63 +105,63 @@ impl FallbackCollector {
         let frozen = self.frozen.take().ok_or(ProbeError::Order("no window is frozen"))?;
         let FrozenWindow { ledger, readings, meter, length } = frozen;
         let stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
-        Ok(self.assemble(ledger, &readings, meter, stacks, length))
-    }
-
-    fn assemble(
-        &self,
-        mut ledger: Ledger,
-        readings: &Readings,
-        meter: MeterReading,
-        stacks: WindowStacks,
-        length: u64,
-    ) -> Observation {
-        let cores = core_time(&meter, self.cpus.len(), length);
-        let spread = ledger.charge_idle(cores.idle);
-        let cores = CoreTime { idle_uncharged: Nanos(cores.idle.0 - spread.0), ..cores };
-        let running = ledger.groups.values().map(|group| group.running).sum();
-        let mut facts = vec![Fact::Tier { tier: Tier::Fallback }];
-        facts.extend(ledger.groups.into_values().map(Fact::ThreadTime));
-        facts.extend(ledger.waits.into_values().map(Fact::Wait));
-        facts.push(Fact::CoreTime(cores));
-        facts.extend(offcpu::on_cpu(&stacks.on_cpu, running).into_iter().map(Fact::Stack));
-        let asked = length / u64::try_from(INTERVAL.as_nanos()).unwrap_or(1);
-        let late = asked.saturating_sub(u64::from(readings.ticks));
-        for (what, count, of) in [
-            ("/proc readings that came late", late, asked),
-            ("stack records lost", stacks.lost, stacks.taken + stacks.lost),
-            ("stacks truncated", stacks.truncated, stacks.taken),
-        ] {
-            if count > 0 {
-                facts.push(Fact::Loss(Loss { what: what.to_owned(), count, of: Some(of) }));
-            }
-        }
-        facts.push(Fact::Cost(CollectorCost {
-            reader: meter.kneepoint_cpu,
-            ..CollectorCost::default()
-        }));
-        Observation { facts, new_stacks: stacks.new_stacks, length: Nanos(length) }
+        Ok(assemble(ledger, &readings, meter, stacks, length))
     }
 }
 
+fn assemble(
+    mut ledger: Ledger,
+    readings: &Readings,
+    meter: MeterReading,
+    stacks: WindowStacks,
+    length: u64,
+) -> Observation {
+    let cores = core_time(&meter, length);
+    let spread = ledger.charge_idle(cores.idle);
+    let cores = CoreTime { idle_uncharged: Nanos(cores.idle.0 - spread.0), ..cores };
+    let running = ledger.groups.values().map(|group| group.running).sum();
+    let mut facts = vec![Fact::Tier { tier: Tier::Fallback }];
+    facts.extend(ledger.groups.into_values().map(Fact::ThreadTime));
+    facts.extend(ledger.waits.into_values().map(Fact::Wait));
+    facts.push(Fact::CoreTime(cores));
+    facts.extend(offcpu::on_cpu(&stacks.on_cpu, running).into_iter().map(Fact::Stack));
+    let asked = length / u64::try_from(INTERVAL.as_nanos()).unwrap_or(1);
+    let late = asked.saturating_sub(u64::from(readings.ticks));
+    for (what, count, of) in [
+        ("/proc readings that came late", late, asked),
+        ("stack records lost", stacks.lost, stacks.taken + stacks.lost),
+        ("stacks truncated", stacks.truncated, stacks.taken),
+    ] {
+        if count > 0 {
+            facts.push(Fact::Loss(Loss { what: what.to_owned(), count, of: Some(of) }));
+        }
+    }
+    facts.push(Fact::Cost(CollectorCost {
+        reader: meter.kneepoint_cpu,
+        ..CollectorCost::default()
+    }));
+    Observation { facts, new_stacks: stacks.new_stacks, length: Nanos(length) }
+}
+
 /// The core ledger from tick counts and process clocks, scaled to the window so that it closes.
-fn core_time(meter: &MeterReading, cores: usize, length: u64) -> CoreTime {
-    let total = length * cores as u64;
-    let known = [meter.system_cpu, meter.generator_cpu, meter.kneepoint_cpu];
+fn core_time(meter: &MeterReading, length: u64) -> CoreTime {
+    let total = length * u64::from(meter.cores);
+    let known = [meter.system_cpu, meter.generator_cpu, meter.kneepoint_cpu, meter.kernel_cpu];
     let mut left = total;
     let mut take = |part: u64| {
         let part = part.min(left);
         left -= part;
         Nanos(part)
     };
-    let [system, generator, kneepoint] = known.map(|part| take(part.0));
+    let [system, generator, kneepoint, kernel] = known.map(|part| take(part.0));
     let idle = take(meter.idle.0);
     CoreTime {
-        cores: u32::try_from(cores).unwrap_or(u32::MAX),
+        cores: meter.cores,
         total: Nanos(total),
         system,
         generator,
         kneepoint,
+        kernel,
         idle,
         foreign: Nanos(left),
         idle_scheduler: Nanos(0),

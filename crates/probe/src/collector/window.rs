@@ -257,6 +257,7 @@ pub(crate) fn core_time(harvest: &Harvest, charged: Nanos) -> (CoreTime, u64) {
         system: Nanos(spent[class::SYSTEM]),
         generator: Nanos(spent[class::GENERATOR]),
         foreign: Nanos(spent[class::FOREIGN]),
+        kernel: Nanos(spent[class::KERNEL]),
         kneepoint: Nanos(spent[class::KNEEPOINT]),
         idle: Nanos(idle),
         idle_scheduler: Nanos(scheduler),
@@ -357,7 +358,7 @@ mod tests {
     #[test]
     fn cores_add_up_and_silent_ones_are_counted() {
         let mut busy = Core { generation: 1000, ts: 1900, class: 1, ..Core::default() };
-        busy.spent = [400, 500, 0, 0, 0];
+        busy.spent = [400, 500, 0, 0, 0, 0];
         busy.idle_scheduler = 50;
         let mut harvest = harvest(vec![]);
         harvest.cores = vec![busy, Core::default()];

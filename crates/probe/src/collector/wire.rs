@@ -38,7 +38,8 @@ pub(crate) mod class {
     pub(crate) const GENERATOR: usize = 2;
     pub(crate) const KNEEPOINT: usize = 3;
     pub(crate) const FOREIGN: usize = 4;
-    pub(crate) const COUNT: usize = 5;
+    pub(crate) const KERNEL: usize = 5;
+    pub(crate) const COUNT: usize = 6;
 }
 
 /// `enum reason`; 11 is any other.
@@ -195,6 +196,7 @@ pub(crate) struct Core {
     pub stretch_idle: u64,
     pub marks: u64,
     pub class: u64,
+    pub watched: u64,
 }
 
 /// `struct wait_record`: how long a sampled wait lasted.
@@ -237,7 +239,7 @@ mod tests {
         assert_eq!(size_of::<WaitSum>(), 72);
         assert_eq!(size_of::<GroupId>(), 24);
         assert_eq!(size_of::<GroupSum>(), 56);
-        assert_eq!(size_of::<Core>(), 13 * 8);
+        assert_eq!(size_of::<Core>(), 15 * 8);
         assert_eq!(size_of::<WaitRecord>(), 56);
     }
 

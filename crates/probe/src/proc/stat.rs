@@ -57,6 +57,9 @@ pub fn read_machine(cpus: &[u32]) -> Option<CpuTicks> {
 /// Length of a tick in ns, from the kernel's constant of 100 ticks a second in all its files.
 pub const TICK: u64 = 10_000_000;
 
+/// The kernel's flag of its own threads.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
 /// What the `stat` file of a thread or process tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskStat {
@@ -66,6 +69,8 @@ pub struct TaskStat {
     pub state: char,
     /// Parent process.
     pub parent: u32,
+    /// Whether it is a thread of the kernel.
+    pub kernel: bool,
     /// CPU of children that were waited for, in ticks.
     pub children: u64,
     /// Birth, in ticks since boot.
@@ -83,6 +88,7 @@ pub fn parse_task(text: &str) -> Option<TaskStat> {
         comm,
         state: fields.first()?.chars().next()?,
         parent: u32::try_from(number(1)?).ok()?,
+        kernel: number(6)? & PF_KTHREAD != 0,
         children: number(13)? + number(14)?,
         birth: number(19)?,
     })
@@ -123,6 +129,9 @@ mod tests {
         assert_eq!(task.comm, "a) (b) c");
         assert_eq!((task.state, task.parent, task.birth), ('S', 7, 999));
         assert_eq!(task.children, 150);
+        assert!(!task.kernel);
+        let flags = text.replace("4194304", "2129984");
+        assert!(parse_task(&flags).unwrap().kernel);
         assert_eq!(parse_task("42 (x"), None);
     }
 }

@@ -25,6 +25,20 @@ pub fn processes() -> Vec<u32> {
     pids
 }
 
+/// The kernel's own threads, ascending; empty where they cannot be seen, as in a container.
+#[must_use]
+pub fn kernel_threads() -> BTreeSet<u32> {
+    const PARENT: u32 = 2;
+    if !super::stat::read_process(PARENT).is_some_and(|stat| stat.kernel) {
+        return BTreeSet::new();
+    }
+    let children = std::fs::read_to_string(format!("/proc/{PARENT}/task/{PARENT}/children"));
+    let children = children.unwrap_or_default();
+    let mut found: BTreeSet<u32> = children.split_ascii_whitespace().flat_map(str::parse).collect();
+    found.insert(PARENT);
+    found
+}
+
 /// `roots` and every process descended from them, ascending.
 #[must_use]
 pub fn family(roots: &[u32]) -> Vec<u32> {

@@ -146,8 +146,8 @@ pub(crate) fn assert_closed(test: &str, seen: &Observation) {
         );
     }
     let cores = cores(seen);
-    let sum =
-        cores.system.0 + cores.generator.0 + cores.foreign.0 + cores.kneepoint.0 + cores.idle.0;
+    let busy = [cores.system, cores.generator, cores.kernel, cores.foreign, cores.kneepoint];
+    let sum = busy.into_iter().map(|part| part.0).sum::<u64>() + cores.idle.0;
     println!("{test}: cores {cores:?} sum/total {:.5}", ratio(sum, cores.total.0));
     assert!((ratio(sum, cores.total.0) - 1.0).abs() < 0.02, "{test}: {cores:?}");
     let charged: u64 = waits(seen).iter().map(|wait| wait.idle_charged.0).sum();
