@@ -10,6 +10,7 @@
 //! * [`treatment`]: the catalogue of single changes that may cure a system.
 //! * [`workload`]: what can be brought up and driven by closed-loop clients.
 //! * [`scratch`]: a memory-backed directory that goes away.
+//! * [`output`]: what load generators print at their end.
 //! * [`process`]: a foreign program under a guard.
 //! * [`undo`]: what has to be put back, also where Kneepoint is killed.
 //! * [`placement`]: which CPUs a process may use.
@@ -20,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod output;
 pub mod placement;
 pub mod priority;
 pub mod process;
