@@ -30,6 +30,28 @@ pub struct Account {
     pub group: u32,
 }
 
+impl Account {
+    /// Who a server runs as where Kneepoint is root: `preferred` if there is such a user, else
+    /// `nobody`. Absent where Kneepoint is somebody else, who can start programs as himself only.
+    #[must_use]
+    pub fn unprivileged(preferred: &str) -> Option<Self> {
+        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let known = |name: &str| Self::listed(&users, name);
+        let nobody = Self { user: 65534, group: 65534 };
+        rustix::process::geteuid()
+            .is_root()
+            .then(|| known(preferred).or_else(|| known("nobody")).unwrap_or(nobody))
+    }
+
+    /// The account of this name in a text like `/etc/passwd`.
+    fn listed(users: &str, name: &str) -> Option<Self> {
+        let mut fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let line = fields.find(|line| line.first() == Some(&name))?;
+        let id = |index: usize| line.get(index)?.parse().ok();
+        Some(Self { user: id(2)?, group: id(3)? })
+    }
+}
+
 /// How to start a program.
 #[derive(Debug)]
 pub struct Program<'a> {
@@ -371,6 +393,14 @@ mod tests {
 
     fn shell<'a>(script: &str, folder: &'a Path) -> Program<'a> {
         Program::new("the script", "sh", ["-c", script], folder)
+    }
+
+    #[test]
+    fn accounts_are_read_from_their_lines() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nmysql:x:102:105::/:/bin/false\nodd:x\n";
+        assert_eq!(Account::listed(users, "mysql"), Some(Account { user: 102, group: 105 }));
+        assert_eq!(Account::listed(users, "odd"), None);
+        assert_eq!(Account::listed(users, "mys"), None);
     }
 
     #[test]
