@@ -56,10 +56,11 @@ pub(crate) fn compare(record: &RunRecord, trials: &[&TrialRecord]) -> Compared {
     let noise = noise(&arms);
     let adjusted = adjusted(&arms);
     let blocks: BTreeSet<Block> = trials.iter().map(|t| (t.id.start, t.id.block)).collect();
-    let error = error_of_look(record, tally(blocks.len()));
-    let judge = Judge { noise: &noise, plan: &record.plan, error };
-    let effects =
-        arms.iter().zip(adjusted).map(|(arm, p)| describe(arm, p, &judge, record, &trials));
+    let done = tally(blocks.len());
+    let effects = arms.iter().zip(adjusted).map(|(arm, p)| {
+        let error = error_of_look(record, last_look(arm, &arms, done, record));
+        describe(arm, p, &Judge { noise: &noise, plan, error }, record, &trials)
+    });
     let starts = arms.iter().filter_map(|arm| arm.effect.map(|effect| effect.starts)).max();
     Compared {
         effects: effects.collect(),
@@ -70,14 +71,29 @@ pub(crate) fn compare(record: &RunRecord, trials: &[&TrialRecord]) -> Compared {
     }
 }
 
-/// Two-sided error of the look that ended the run after so many blocks; 5 % where none did.
-fn error_of_look(record: &RunRecord, blocks: u32) -> f64 {
-    let plain = 1.0 - CONFIDENCE;
-    let decided = record.end.as_ref().is_some_and(|end| end.stopped_by == "decided");
-    let (least, most) = record.plan.effect_blocks;
-    if !decided || least == 0 || !(least..=most).contains(&blocks) {
-        return plain;
+/// Effect blocks at the look that decided the arm: where it is left out of later blocks, the look
+/// after its last one, else the look that ended the run; none where no look did. An arm that only
+/// the unfinished last block lacks counts as left out, which is the stricter of the two.
+fn last_look(
+    arm: &Comparison<'_>,
+    arms: &[Comparison<'_>],
+    done: u32,
+    record: &RunRecord,
+) -> Option<u32> {
+    let last = |arm: &Comparison<'_>| arm.pairs.iter().map(|pair| pair.block).max();
+    let own = last(arm)?;
+    if arms.iter().filter_map(last).max() > Some(own) {
+        return Some(tally(own + 1));
     }
+    record.end.as_ref().is_some_and(|end| end.stopped_by == "decided").then_some(done)
+}
+
+/// Two-sided error of the look after so many blocks; 5 % where no look decided.
+fn error_of_look(record: &RunRecord, look: Option<u32>) -> f64 {
+    let plain = 1.0 - CONFIDENCE;
+    let (least, most) = record.plan.effect_blocks;
+    let blocks = look.filter(|look| least > 0 && (least..=most).contains(look));
+    let Some(blocks) = blocks else { return plain };
     let fractions: Vec<f64> =
         (least..=blocks).map(|looked| f64::from(looked) / f64::from(most)).collect();
     let levels = Spending::new(plain).nominal_levels(&fractions);

@@ -7,7 +7,7 @@ use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{Setup, System, Workload};
 use kneepoint_vocab::{ArmId, ArmRole, ArmStart, Plan, Seconds};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// Where systems stand: their files, and how to put back what they change.
@@ -41,19 +41,21 @@ pub(crate) struct Arms {
 }
 
 impl Arms {
-    /// Starts every arm that has a process of its own, side by side, and proves each.
+    /// Starts the arms of `wanted` that have a process of their own, side by side, and proves
+    /// each.
     pub(crate) fn start(
         options: &RunOptions,
         plan: &Plan,
         ground: &Ground,
         start: u32,
+        wanted: &BTreeSet<ArmId>,
     ) -> Result<(Self, Vec<ArmStart>)> {
         let workload = options.recipe.workload;
         let setups: Vec<Setup> = options
             .recipe
             .arms()
             .into_iter()
-            .filter(|arm| arm.plan.role != ArmRole::Unprobed)
+            .filter(|arm| arm.plan.role != ArmRole::Unprobed && wanted.contains(&arm.plan.id))
             .map(|arm| setup(options, plan, ground, arm, start))
             .collect();
         let started: Vec<Result<Started>> = std::thread::scope(|scope| {

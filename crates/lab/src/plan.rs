@@ -12,8 +12,9 @@ const SLICE: Nanos = Nanos::from_millis(500);
 const RAMP: Nanos = Nanos::from_millis(100);
 /// Sweep blocks where the recipe names none.
 const SWEEP_BLOCKS: u32 = 6;
-/// Least and most effect blocks where the recipe names none.
-const EFFECT_BLOCKS: (u32, u32) = (8, 12);
+/// Least and most effect blocks where the recipe names none. An arm that is decided early leaves
+/// its slices to the others, so the most is what the last undecided arm may get.
+const EFFECT_BLOCKS: (u32, u32) = (6, 18);
 /// Effect blocks to a start. A start is one draw of the memory layout, and effects are judged by
 /// how they hold across starts: as many starts as blocks give the narrowest honest interval.
 const BLOCKS_PER_START: u32 = 1;
@@ -22,7 +23,7 @@ const PRECISION: Ratio = Ratio(0.05);
 /// Effects smaller than this are 'no effect'.
 const SMALLEST_EFFECT: Ratio = Ratio(0.10);
 /// Wall-clock budget of measuring.
-const BUDGET: Nanos = Nanos::from_millis(80_000);
+const BUDGET: Nanos = Nanos::from_millis(84_000);
 /// METHOD: a slice with more foreign CPU is polluted.
 const FOREIGN_LIMIT: Ratio = Ratio(0.03);
 /// METHOD: a slice with more steal is polluted.

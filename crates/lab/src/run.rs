@@ -4,7 +4,7 @@ use crate::arms::{Arms, Ground};
 use crate::clock::Clock;
 use crate::options::RunOptions;
 use crate::progress::Progress;
-use crate::schedule::{Planned, Step, estimate, schedule};
+use crate::schedule::{Planned, Step, estimate, needed, outlook, schedule};
 use crate::slice::{self, Shape, Taken};
 use crate::stop_rule::StopRule;
 use crate::store::Store;
@@ -16,6 +16,7 @@ use kneepoint_vocab::{
     ArmId, Disposition, Host, Level, Nanos, Phase, Plan, Pollution, RunEnd, TrialId, TrialRecord,
     Window,
 };
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,6 +73,7 @@ pub fn run(
         progress,
         arms: Arms::default(),
         taken: Vec::new(),
+        left_out: BTreeSet::new(),
         steady: false,
         remarks,
         pending: Nanos(0),
@@ -137,6 +139,8 @@ struct Runner<'a> {
     arms: Arms,
     /// Trials so far, without their facts: what the stop rule looks at.
     taken: Vec<TrialRecord>,
+    /// Arms that the effect blocks do without from now on.
+    left_out: BTreeSet<ArmId>,
     steady: bool,
     remarks: Vec<String>,
     /// Estimate of the steps that remain.
@@ -146,9 +150,12 @@ struct Runner<'a> {
 impl Runner<'_> {
     fn all_steps(&mut self) -> Result<&'static str> {
         let steps = schedule(self.plan);
-        let rule = StopRule::of(self.plan)?;
-        self.pending = steps.iter().map(|step| estimate(self.plan, step)).sum();
-        for step in &steps {
+        let mut rule = StopRule::of(self.plan)?;
+        self.pending = outlook(self.plan, &steps, &self.left_out);
+        for (index, step) in steps.iter().enumerate() {
+            if !needed(step, &self.left_out) {
+                continue;
+            }
             if self.interrupted() {
                 return Ok(INTERRUPTED);
             }
@@ -161,9 +168,11 @@ impl Runner<'_> {
                 Step::WarmUp => self.warm_up()?,
                 Step::Slice(planned) => self.slice(planned)?,
                 Step::Look { blocks } => {
-                    if rule.decided(self.plan, &self.taken, *blocks) {
+                    if rule.look(self.plan, &self.taken, *blocks) {
                         return Ok(DECIDED);
                     }
+                    self.left_out = rule.left_out(self.plan);
+                    self.pending = outlook(self.plan, &steps[index..], &self.left_out);
                 }
             }
             self.pending.0 = self.pending.0.saturating_sub(estimate(self.plan, step).0);
@@ -196,7 +205,9 @@ impl Runner<'_> {
 
     fn replace_arms(&mut self, start: u32) -> Result<()> {
         std::mem::take(&mut self.arms).stop()?;
-        let (arms, records) = Arms::start(self.options, self.plan, &self.ground, start)?;
+        let planned = self.plan.arms.iter().map(|arm| &arm.id);
+        let wanted = planned.filter(|id| !self.left_out.contains(id)).cloned().collect();
+        let (arms, records) = Arms::start(self.options, self.plan, &self.ground, start, &wanted)?;
         self.arms = arms;
         for record in &records {
             self.store.arm(record)?;

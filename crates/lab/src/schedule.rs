@@ -6,6 +6,7 @@
 
 use crate::order::Order;
 use kneepoint_vocab::{ArmId, Level, Nanos, Phase, Plan};
+use std::collections::BTreeSet;
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +107,19 @@ fn effects(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> 
         .collect()
 }
 
+/// Whether a step still has to be taken once some arms are left out of the effect blocks.
+pub(crate) fn needed(step: &Step, left_out: &BTreeSet<ArmId>) -> bool {
+    match step {
+        Step::Slice(slice) => slice.phase != Phase::Effects || !left_out.contains(&slice.arm),
+        _ => true,
+    }
+}
+
+/// What all of these steps are expected to take without the arms left out.
+pub(crate) fn outlook(plan: &Plan, steps: &[Step], left_out: &BTreeSet<ArmId>) -> Nanos {
+    steps.iter().filter(|step| needed(step, left_out)).map(|step| estimate(plan, step)).sum()
+}
+
 /// What a step is expected to take.
 pub(crate) fn estimate(plan: &Plan, step: &Step) -> Nanos {
     match step {
@@ -160,6 +174,23 @@ mod tests {
             let last_sweep = steps.iter().rposition(
                 |s| matches!(s, Step::Slice(p) if p.phase == Phase::Sweep));
             prop_assert!(last_sweep < first_stop);
+        }
+    }
+
+    #[test]
+    fn arms_left_out_leave_the_effect_blocks_only() {
+        let plan = small_plan();
+        let steps = schedule(&plan);
+        let (_, most) = plan.effect_blocks;
+        let all = outlook(&plan, &steps, &BTreeSet::new());
+        let slice = plan.ramp + plan.slice + SLICE_OVERHEAD_ESTIMATE;
+        for arm in ["other", ArmId::BASELINE] {
+            let left_out = BTreeSet::from([ArmId::new(arm)]);
+            let fewer = outlook(&plan, &steps, &left_out);
+            assert_eq!(all.0 - fewer.0, u64::from(most) * slice.0, "{arm}");
+            assert!(steps.iter().filter(|step| !needed(step, &left_out)).all(
+                |step| matches!(step, Step::Slice(p) if p.phase == Phase::Effects && p.arm.0 == arm)
+            ));
         }
     }
 

@@ -1,16 +1,21 @@
 //! When enough is known: the group-sequential rule of the effect blocks.
+//!
+//! A treatment that is decided at a look needs no more blocks: the slices left go to those that
+//! are not. The baseline and both controls go on until all are decided.
 
 use anyhow::Result;
 use kneepoint_stats::paired::{Pair, PairedEffect, Scope, effect};
 use kneepoint_stats::sequential::Spending;
-use kneepoint_vocab::{ArmRole, Phase, Plan, TrialRecord};
-use std::collections::BTreeMap;
+use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, Phase, Plan, TrialRecord};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Decides after each effect block whether every arm is known well enough.
 #[derive(Debug)]
 pub(crate) struct StopRule {
     /// Two-sided error of each look, from the least to the most blocks.
     levels: Vec<f64>,
+    /// Treatments that a look has found known well enough.
+    decided: BTreeSet<ArmId>,
 }
 
 impl StopRule {
@@ -19,19 +24,40 @@ impl StopRule {
         let (least, most) = plan.effect_blocks;
         let fractions: Vec<f64> =
             (least..=most).map(|blocks| f64::from(blocks) / f64::from(most)).collect();
-        Ok(Self { levels: Spending::default().nominal_levels(&fractions)? })
+        let levels = Spending::default().nominal_levels(&fractions)?;
+        Ok(Self { levels, decided: BTreeSet::new() })
     }
 
-    /// Whether every arm is decided after `blocks` effect blocks: its interval is as narrow as
-    /// the plan's precision, or excludes every small effect at this look's share of the error.
-    pub(crate) fn decided(&self, plan: &Plan, trials: &[TrialRecord], blocks: u32) -> bool {
+    /// Looks after `blocks` effect blocks; whether every arm is decided. An arm is where its
+    /// interval is as narrow as the plan's precision, or excludes every small effect at this
+    /// look's share of the error. A treatment stays decided.
+    pub(crate) fn look(&mut self, plan: &Plan, trials: &[TrialRecord], blocks: u32) -> bool {
         let (least, _) = plan.effect_blocks;
         let level = blocks.checked_sub(least).and_then(|look| self.levels.get(look as usize));
         let Some(&error) = level else { return false };
-        plan.arms.iter().filter(|arm| arm.role != ArmRole::Baseline).all(|arm| {
-            effect(&pairs(trials, &arm.id.0, &arm.over.0), Scope::AcrossStarts)
-                .is_ok_and(|effect| known(&effect, plan, error))
-        })
+        let mut all = true;
+        for arm in plan.arms.iter().filter(|arm| arm.role != ArmRole::Baseline) {
+            if self.decided.contains(&arm.id) {
+                continue;
+            }
+            let decided = effect(&pairs(trials, &arm.id.0, &arm.over.0), Scope::AcrossStarts)
+                .is_ok_and(|effect| known(&effect, plan, error));
+            all &= decided;
+            if decided && arm.role == ArmRole::Treatment {
+                self.decided.insert(arm.id.clone());
+            }
+        }
+        all
+    }
+
+    /// Arms that later effect blocks do without: decided treatments that no undecided one adds
+    /// to.
+    pub(crate) fn left_out(&self, plan: &Plan) -> BTreeSet<ArmId> {
+        let is_base = |id: &ArmId| {
+            let over_it = |arm: &&ArmPlan| arm.over == *id && arm.id != *id;
+            plan.arms.iter().filter(over_it).any(|arm| !self.decided.contains(&arm.id))
+        };
+        self.decided.iter().filter(|id| !is_base(id)).cloned().collect()
     }
 }
 
@@ -115,24 +141,64 @@ mod tests {
     #[test]
     fn quiet_arms_are_decided_at_the_first_look_and_noisy_ones_not() {
         let plan = small_plan();
-        let rule = StopRule::of(&plan).unwrap();
+        let mut rule = StopRule::of(&plan).unwrap();
         let (least, _) = plan.effect_blocks;
         let quiet = trials(&plan, least, |arm, block| noise(arm, block, 0.001));
-        assert!(rule.decided(&plan, &quiet, least));
-        assert!(!rule.decided(&plan, &quiet, least - 1), "no look before the least number");
+        assert!(!rule.look(&plan, &quiet, least - 1), "no look before the least number");
+        assert!(rule.left_out(&plan).is_empty());
         let noisy = trials(&plan, least, |arm, block| noise(arm, block, 0.3));
-        assert!(!rule.decided(&plan, &noisy, least));
+        assert!(!rule.look(&plan, &noisy, least));
+        assert!(rule.left_out(&plan).is_empty());
+        assert!(rule.look(&plan, &quiet, least));
     }
 
     #[test]
     fn a_large_effect_needs_no_precision() {
         let plan = small_plan();
-        let rule = StopRule::of(&plan).unwrap();
+        let mut rule = StopRule::of(&plan).unwrap();
         let (least, _) = plan.effect_blocks;
         let taken = trials(&plan, least, |arm, block| match arm {
             "other" => 4.0 * noise(arm, block, 0.04),
             _ => noise(arm, block, 0.001),
         });
-        assert!(rule.decided(&plan, &taken, least));
+        assert!(rule.look(&plan, &taken, least));
+    }
+
+    #[test]
+    fn a_decided_treatment_is_left_out_unless_an_undecided_one_adds_to_it() {
+        let mut plan = small_plan();
+        let added = |id: &str, over: &str| ArmPlan {
+            id: ArmId::new(id),
+            role: ArmRole::Treatment,
+            label: id.to_owned(),
+            over: ArmId::new(over),
+            changes: Vec::new(),
+        };
+        plan.arms.extend([added("added", "other"), added("apart", ArmId::BASELINE)]);
+        let (least, most) = plan.effect_blocks;
+        let mut rule = StopRule::of(&plan).unwrap();
+        let wild = |arm: &str, block| noise(arm, block, if arm == "added" { 0.3 } else { 0.001 });
+        assert!(!rule.look(&plan, &trials(&plan, least, wild), least));
+        let out = |rule: &StopRule| {
+            rule.left_out(&plan).iter().map(|arm| arm.0.clone()).collect::<Vec<_>>()
+        };
+        // The controls are decided too, but go on.
+        assert_eq!(out(&rule), ["apart"]);
+        let quiet = |arm: &str, block| noise(arm, block, 0.001);
+        assert!(rule.look(&plan, &trials(&plan, most, quiet), most));
+        assert_eq!(out(&rule), ["added", "apart", "other"]);
+    }
+
+    #[test]
+    fn noise_that_comes_later_does_not_bring_a_decided_treatment_back() {
+        let plan = small_plan();
+        let (least, most) = plan.effect_blocks;
+        let mut rule = StopRule::of(&plan).unwrap();
+        let unsure =
+            |arm: &str, block| noise(arm, block, if arm == ArmId::CONTROL { 0.3 } else { 0.001 });
+        assert!(!rule.look(&plan, &trials(&plan, least, unsure), least));
+        let noisy = trials(&plan, most, |arm, block| noise(arm, block, 0.3));
+        assert!(!rule.look(&plan, &noisy, most));
+        assert!(rule.left_out(&plan).contains(&ArmId::new("other")));
     }
 }
