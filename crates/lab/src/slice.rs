@@ -2,7 +2,7 @@
 
 use crate::clock::{Clock, sleep};
 use anyhow::Result;
-use kneepoint_probe::{CpuMeter, Probe, Target};
+use kneepoint_probe::{CpuMeter, Instruments, Probe, Target};
 use kneepoint_rig::{CpuSets, Drive, SliceOutput, System};
 use kneepoint_vocab::{Fact, Nanos, Pollution, Stability, StackRecord, Window};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,23 +49,27 @@ pub(crate) fn take(
         cpus: shape.cpus.system.clone(),
     };
     sleep(shape.ramp, stop);
+    // Only beside the collector: slices without it show what watching costs, all of it.
+    let mut instruments = probe.is_some().then(|| Instruments::start(&target));
     let meter = CpuMeter::start(&target);
     system.mark()?;
     if let Some(probe) = probe.as_deref_mut() {
         probe.open(&target)?;
     }
     let begin = clock.now();
-    while_working(system, shape.length, clock, stop)?;
+    while_working(system, shape.length, clock, stop, instruments.as_mut())?;
     if let Some(probe) = probe.as_deref_mut() {
         probe.freeze()?;
     }
     let end = clock.now();
     let reading = meter.finish();
+    let shown = instruments.map(Instruments::finish);
     let output = system.finish()?;
     let stability = system.stability();
     let observation = probe.map(Probe::collect).transpose()?;
-    let (facts, stacks) =
+    let (mut facts, stacks) =
         observation.map_or((Vec::new(), Vec::new()), |seen| (seen.facts, seen.new_stacks));
+    facts.extend(shown.into_iter().flatten());
     let exact = facts.iter().find_map(|fact| match fact {
         Fact::CoreTime(core) if core.total.0 > 0 => {
             Some(kneepoint_vocab::Ratio(core.foreign.seconds().0 / core.total.seconds().0))
@@ -85,12 +89,14 @@ pub(crate) fn take(
 /// How often a working system is asked whether it still works.
 const GLANCE: Nanos = Nanos::from_millis(50);
 
-/// Sleeps so long, or until the clients have done all that they were to do.
+/// Sleeps so long, or until the clients have done all that they were to do. Meanwhile the
+/// instruments look now and then.
 fn while_working(
     system: &mut dyn System,
     length: Nanos,
     clock: &Clock,
     stop: &AtomicBool,
+    mut instruments: Option<&mut Instruments>,
 ) -> Result<()> {
     let until = clock.now() + length;
     loop {
@@ -99,5 +105,8 @@ fn while_working(
             return Ok(());
         }
         sleep(left.min(GLANCE), stop);
+        if let Some(instruments) = instruments.as_deref_mut() {
+            instruments.look();
+        }
     }
 }

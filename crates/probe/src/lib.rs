@@ -2,11 +2,13 @@
 //! facts and judges nothing.
 //!
 //! A [`Probe`] is attached once, before the workload starts; each window is [`Probe::open`]ed and
-//! [`Probe::close`]d and yields an [`Observation`]. [`CpuMeter`] needs no probe.
+//! [`Probe::close`]d and yields an [`Observation`]. [`CpuMeter`] and [`Instruments`] need no
+//! probe.
 
 pub mod capability;
 mod collector;
 pub mod host;
+mod instruments;
 mod meter;
 pub mod proc;
 pub mod stack;
@@ -15,4 +17,5 @@ mod sys;
 pub use capability::{Capability, capabilities};
 pub use collector::{Observation, Probe, ProbeError, ProbeOptions, Target};
 pub use host::host;
+pub use instruments::Instruments;
 pub use meter::{CpuMeter, MeterReading};
