@@ -1,4 +1,5 @@
-//! Developer commands: `cargo xtask ci`, `setup`, `tidy`, `bpf` and `ten`.
+//! Developer commands: `cargo xtask ci`, `setup`, `tidy`, `bpf`, `ten` and
+//! `recipes`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -7,6 +8,9 @@
 
 mod bpf;
 mod ci;
+#[path = "../../crates/rig/tests/support/leftovers.rs"]
+mod leftovers;
+mod recipes;
 mod require;
 mod setup;
 mod tally;
@@ -27,7 +31,10 @@ cargo xtask COMMAND
   bpf [--check]             compile the eBPF object, or compare it with the committed one
   ten [--runs N] [--out DIR] [--program FILE]
                             run the built-in experiment N times (10) with the release build, and
-                            compare each verdict with the known answer";
+                            compare each verdict with the known answer
+  recipes [--budget TIME] [--out DIR] [--program FILE] [NAMES]
+                            run every recipe with the release build: each has to give a knee with
+                            an interval, counts that agree, and a machine as it was before";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +50,7 @@ fn main() -> ExitCode {
         ["bpf"] => bpf::run(false),
         ["bpf", "--check"] => bpf::run(true),
         ["ten", flags @ ..] => ten::run(flags),
+        ["recipes", flags @ ..] => recipes::run(flags),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
