@@ -6,20 +6,23 @@
 mod error;
 pub mod level;
 mod parse;
+mod published;
 
 pub use error::RecipeError;
 pub use level::LevelSpec;
 
 use crate::treatment::{self, Treatment};
 use crate::workload::{Need, Workload};
-use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, Nanos, Ratio};
+use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, LevelOrder, Nanos, Ratio};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
 /// Name and text of each recipe that is part of Kneepoint.
-const BUILT_IN: &[(&str, &str)] =
-    &[("sqlite-shared-cache", include_str!("../../../recipes/sqlite-shared-cache.toml"))];
+const BUILT_IN: &[(&str, &str)] = &[
+    ("redis", include_str!("../../../recipes/redis.toml")),
+    ("sqlite-shared-cache", include_str!("../../../recipes/sqlite-shared-cache.toml")),
+];
 
 /// A checked recipe.
 #[derive(Clone)]
@@ -42,6 +45,27 @@ pub struct Recipe {
     pub treatments: Vec<&'static Treatment>,
     /// What the recipe asks of the protocol.
     pub protocol: Protocol,
+    /// The protocol of the document that the recipe comes from; [`Self::published`] asks for it.
+    published: Option<Published>,
+}
+
+/// How a published measurement was taken: one configuration, long slices, no treatments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// Warm-up at the focus level.
+    pub warm_up: Nanos,
+    /// Length of the measured window of a slice.
+    pub slice: Nanos,
+    /// Discarded lead-in of a slice.
+    pub ramp: Nanos,
+    /// How often every level is measured.
+    pub repetitions: u32,
+    /// Levels, as written.
+    pub clients: Vec<LevelSpec>,
+    /// The level of the warm-up, and that at which causes are ranked.
+    pub focus: LevelSpec,
+    /// The order of the levels in each repetition.
+    pub order: LevelOrder,
 }
 
 /// What a recipe asks of the protocol; where it is silent, the planner decides.
@@ -127,6 +151,20 @@ impl Recipe {
     /// It is not TOML, or says something that makes no sense.
     pub fn parse(origin: &str, text: &str) -> Result<Self, RecipeError> {
         parse::parse(text).map_err(|misfit| misfit.within(origin, text))
+    }
+
+    /// The published protocol.
+    ///
+    /// # Errors
+    /// The recipe has none; the message lists those that have one.
+    pub fn published(&self) -> Result<&Published, RecipeError> {
+        self.published.as_ref().ok_or_else(|| {
+            let with = |(name, _): &&(&str, &str)| {
+                Self::named(name).is_ok_and(|recipe| recipe.published.is_some())
+            };
+            let having: Vec<_> = BUILT_IN.iter().filter(with).map(|(name, _)| *name).collect();
+            RecipeError::NotPublished { name: self.name.clone(), having: having.join(", ") }
+        })
     }
 
     /// All arms of the recipe: the baseline, the A/A control, the baseline without collector,

@@ -4,7 +4,7 @@
 
 use kneepoint_rig::recipe::level::resolve_all;
 use kneepoint_rig::{Recipe, recipe};
-use kneepoint_vocab::{ArmId, ArmRole, Nanos, Ratio};
+use kneepoint_vocab::{ArmId, ArmRole, LevelOrder, Nanos, Ratio};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -161,11 +161,6 @@ fn a_wrong_value_is_told_with_its_place_and_what_is_possible() {
             "\"sqlite-private-cache\"",
             "4:39: treatment sqlite-private-cache is listed twice",
         ),
-        (
-            "\"sqlite-oltp\"",
-            "\"postgres\"",
-            "7:8: no workload is named \"postgres\"; there are: sqlite-oltp",
-        ),
         ("\"shared\"", "\"warm\"", "10:9: cache must be shared or private (found \"warm\")"),
         ("5000", "-1", "11:8: rows must be 1000 to 100000000 (found -1)"),
         ("\"mine\"", "\"a b\"", "1:8: names have 1 to 64 of a-z, 0-9 and '-' (found \"a b\")"),
@@ -183,6 +178,10 @@ fn a_wrong_value_is_told_with_its_place_and_what_is_possible() {
 
 #[test]
 fn what_is_no_recipe_is_told_with_its_place() {
+    let unknown = refusal("\"sqlite-oltp\"", "\"nothing\"");
+    let words = "recipes/x.toml:7:8: no workload is named \"nothing\"; there are: ";
+    let known = unknown.strip_prefix(words).unwrap();
+    assert!(known.split(", ").any(|name| name == "sqlite-oltp"), "{unknown}");
     let unknown = refusal("budget_s", "budgets");
     assert!(unknown.starts_with("recipes/x.toml:25:1: unknown field `budgets`"), "{unknown}");
     let unknown = refusal("focus", "fokus");
@@ -227,4 +226,56 @@ proptest! {
             prop_assert_eq!(message.lines().count(), 1, "{}", message);
         }
     }
+}
+
+/// [`WHOLE`] with a published protocol.
+fn published(lines: &str) -> Result<Recipe, String> {
+    let text = format!("{WHOLE}\n[protocol.published]\n{lines}");
+    Recipe::parse("recipes/x.toml", &text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_published_protocol_is_read() {
+    let whole = "warm_up_s = 360\nslice_s = 120\nramp_ms = 5\nrepetitions = 3\n\
+        clients = [1, 8]\nfocus = 8\norder = \"random\"\n";
+    let recipe = published(whole).unwrap();
+    let found = recipe.published().unwrap();
+    assert_eq!((found.warm_up, found.slice), (Nanos(360_000_000_000), Nanos(120_000_000_000)));
+    assert_eq!((found.ramp, found.repetitions), (Nanos::from_millis(5), 3));
+    assert_eq!((found.clients.len(), found.focus.resolve(2)), (2, 8));
+    assert_eq!(found.order, LevelOrder::Random);
+    let least = published("slice_s = 1\nclients = [1]\n").unwrap();
+    let least = least.published().unwrap();
+    assert_eq!((least.warm_up, least.ramp, least.repetitions), (Nanos(0), Nanos(0), 1));
+    assert_eq!((least.order, least.focus.resolve(9)), (LevelOrder::Ascending, 2));
+}
+
+#[test]
+fn what_is_wrong_with_a_published_protocol_has_its_place() {
+    let refused = |lines: &str| published(lines).unwrap_err();
+    let first = WHOLE.lines().count() + 3;
+    for (lines, line, words) in [
+        ("slice_s = 0\nclients = [1]\n", 0, "slice_s must be 1 to 86400 (found 0)"),
+        ("slice_s = 1\nclients = []\n", 1, "clients must hold at least one level"),
+        ("slice_s = 1\nclients = [1, 0]\n", 1, "levels must be 1 to 4096 (found 0)"),
+        ("slice_s = 1\nclients = [1]\nfocus = 2\n", 2, "focus must be one of the levels"),
+        ("slice_s = 1\nclients = [1]\norder = \"up\"\n", 2, "ascending or random (found \"up\")"),
+        ("slice_s = 1\nclients = [1]\nrepetitions = 0\n", 2, "repetitions must be 1 to 1000"),
+        ("slice_s = 1\nclients = [1]\nwarm_up_s = -1\n", 2, "warm_up_s must be 0 to 86400"),
+        ("slice_s = 1\nclients = [1]\ntreatments = []\n", 2, "unknown field `treatments`"),
+    ] {
+        let message = refused(lines);
+        assert!(message.starts_with(&format!("recipes/x.toml:{}:", first + line)), "{message}");
+        assert!(message.contains(words), "{message}");
+    }
+    assert!(refused("clients = [1]\n").contains("missing field `slice_s`"));
+}
+
+#[test]
+fn a_recipe_without_a_published_protocol_says_so() {
+    let message = Recipe::parse("x", WHOLE).unwrap().published().unwrap_err().to_string();
+    assert!(
+        message.starts_with("mine has no published protocol; those that have one:"),
+        "{message}"
+    );
 }

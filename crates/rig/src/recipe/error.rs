@@ -16,6 +16,14 @@ pub enum RecipeError {
         /// The built-in names, comma-separated.
         known: String,
     },
+    /// It says nothing of a published protocol.
+    #[error("{name} has no published protocol; those that have one: {}", some(having))]
+    NotPublished {
+        /// The recipe.
+        name: String,
+        /// The built-in names that have one, comma-separated.
+        having: String,
+    },
     /// The file cannot be read.
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable {
@@ -36,6 +44,11 @@ pub enum RecipeError {
         /// What is wrong, what is possible, and what was found.
         problem: String,
     },
+}
+
+/// A list, or the word for an empty one.
+fn some(list: &str) -> &str {
+    if list.is_empty() { "none" } else { list }
 }
 
 /// A problem at a byte range of a text; [`Self::within`] turns it into lines and columns.

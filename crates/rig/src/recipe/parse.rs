@@ -1,6 +1,7 @@
 //! From the text of a recipe to a checked [`Recipe`]; every refusal knows its place in the text.
 
 use super::error::Misfit;
+use super::published::{self, PublishedText};
 use super::{LevelSpec, Protocol, Recipe};
 use crate::treatment::{self, Treatment};
 use crate::workload::{self, Workload};
@@ -51,15 +52,16 @@ struct ProtocolText {
     precision: Option<Spanned<f64>>,
     smallest_effect: Option<Spanned<f64>>,
     budget_s: Option<Spanned<i64>>,
+    published: Option<PublishedText>,
 }
 
 /// Any value, so that what has the wrong type is refused at its own place and in the same words.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Scalar(toml::Value);
+pub(super) struct Scalar(toml::Value);
 
 impl Scalar {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         match &self.0 {
             toml::Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -73,8 +75,9 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
     let name = identifier(&raw.name)?;
     let workload = workload_of(&raw.workload)?;
     let settings = settings_of(workload, &raw.workload.settings)?;
-    let (clients, focus) = levels_of(&raw.sweep)?;
+    let (clients, focus) = levels_of(&raw.sweep.clients, &raw.sweep.focus)?;
     let treatments = treatments_of(workload, &settings, &raw.treatments)?;
+    let published = raw.protocol.published.as_ref();
     Ok(Recipe {
         name,
         summary: one_line(&raw.summary)?,
@@ -84,6 +87,7 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
         clients,
         focus,
         treatments,
+        published: published.map(|raw| published::of(raw, focus)).transpose()?,
         protocol: protocol_of(raw.protocol)?,
     })
 }
@@ -127,21 +131,34 @@ fn settings_of(
     Ok(settings)
 }
 
-fn levels_of(raw: &SweepText) -> Result<(Vec<LevelSpec>, LevelSpec), Misfit> {
-    let level = |text: &Spanned<Scalar>| {
-        let parsed = text.get_ref().text().parse::<LevelSpec>();
-        parsed.map_err(|error| Misfit::at(text.span(), error.to_string()))
-    };
-    let clients = raw.clients.get_ref().iter().map(level).collect::<Result<Vec<_>, _>>()?;
-    if clients.is_empty() {
-        return Err(Misfit::at(raw.clients.span(), "clients must hold at least one level"));
+/// Levels, and the one of them in focus.
+pub(super) fn levels_of(
+    clients: &Spanned<Vec<Spanned<Scalar>>>,
+    focus: &Spanned<Scalar>,
+) -> Result<(Vec<LevelSpec>, LevelSpec), Misfit> {
+    let levels = level_list(clients)?;
+    let at = level(focus)?;
+    if !levels.contains(&at) {
+        let problem = format!("focus must be one of the levels in clients (found {at})");
+        return Err(Misfit::at(focus.span(), problem));
     }
-    let focus = level(&raw.focus)?;
-    if !clients.contains(&focus) {
-        let problem = format!("focus must be one of the levels in clients (found {focus})");
-        return Err(Misfit::at(raw.focus.span(), problem));
+    Ok((levels, at))
+}
+
+/// One level or more.
+pub(super) fn level_list(
+    clients: &Spanned<Vec<Spanned<Scalar>>>,
+) -> Result<Vec<LevelSpec>, Misfit> {
+    let levels = clients.get_ref().iter().map(level).collect::<Result<Vec<_>, _>>()?;
+    if levels.is_empty() {
+        return Err(Misfit::at(clients.span(), "clients must hold at least one level"));
     }
-    Ok((clients, focus))
+    Ok(levels)
+}
+
+fn level(text: &Spanned<Scalar>) -> Result<LevelSpec, Misfit> {
+    let parsed = text.get_ref().text().parse::<LevelSpec>();
+    parsed.map_err(|error| Misfit::at(text.span(), error.to_string()))
 }
 
 fn treatments_of(
@@ -211,7 +228,11 @@ fn protocol_of(raw: ProtocolText) -> Result<Protocol, Misfit> {
     })
 }
 
-fn count(name: &str, value: &Spanned<i64>, range: RangeInclusive<u32>) -> Result<u32, Misfit> {
+pub(super) fn count(
+    name: &str,
+    value: &Spanned<i64>,
+    range: RangeInclusive<u32>,
+) -> Result<u32, Misfit> {
     let found = *value.get_ref();
     match u32::try_from(found) {
         Ok(number) if range.contains(&number) => Ok(number),
