@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! C = X·D_ref + Σ_f X·(D_f − D_f,ref) + generator + foreign + Kneepoint
-//!   + steal + irq + idle not asked for + Σ_c idle for c + idle for the scheduler + U
+//!   + kernel threads + steal + irq + idle not asked for + idle without a request + Σ_c idle for c + idle for the scheduler + U
 //! ```
 //!
 //! The system's CPU is summed over its threads, everything else over its cores: two accounts of
@@ -53,10 +53,16 @@ pub(crate) struct Balance {
     pub(crate) by_function: Option<Vec<f64>>,
     pub(crate) generator: f64,
     pub(crate) foreign: f64,
+    /// Threads of the kernel.
+    pub(crate) kernel: f64,
     pub(crate) kneepoint: f64,
     pub(crate) steal: f64,
     pub(crate) irq: f64,
     pub(crate) not_asked: f64,
+    /// Idle while those who should run waited for the next request.
+    pub(crate) no_request: f64,
+    /// The part of `no_request` that is lost: all of it where there are clients for every core.
+    pub(crate) no_request_lost: f64,
     /// Idle by wait group.
     pub(crate) idle: Vec<f64>,
     pub(crate) scheduler: f64,
@@ -74,8 +80,11 @@ impl Balance {
             by_function: inflation(row, reference),
             generator: row.generator,
             foreign: row.foreign,
+            kernel: row.kernel,
             kneepoint: row.kneepoint,
             not_asked: idle.not_asked,
+            no_request: idle.no_request,
+            no_request_lost: if level.clients >= level.cores { idle.no_request } else { 0.0 },
             idle: idle.groups,
             scheduler: idle.scheduler,
             ..Self::default()
@@ -92,10 +101,12 @@ impl Balance {
             + self.inflated
             + self.generator
             + self.foreign
+            + self.kernel
             + self.kneepoint
             + self.steal
             + self.irq
             + self.not_asked
+            + self.no_request
             + self.idle.iter().sum::<f64>()
             + self.scheduler
     }
@@ -111,17 +122,19 @@ fn inflation(row: &Row, reference: &Reference) -> Option<Vec<f64>> {
 
 struct Idle {
     not_asked: f64,
+    no_request: f64,
     groups: Vec<f64>,
     scheduler: f64,
 }
 
 fn split_idle(row: &Row, level: Level) -> Idle {
-    let direct: f64 = row.charged.iter().sum::<f64>() + row.idle_scheduler;
+    let direct: f64 = row.charged.iter().sum::<f64>() + row.idle_no_request + row.idle_scheduler;
     // Charges can exceed the idle time by rounding or by a lost record, never by intent.
     let fit = if direct > row.idle { quotient(row.idle, direct) } else { 1.0 };
     let mut groups: Vec<f64> = row.charged.iter().map(|charge| charge * fit).collect();
+    let mut no_request = row.idle_no_request * fit;
     let mut scheduler = row.idle_scheduler * fit;
-    let charged = groups.iter().sum::<f64>() + scheduler;
+    let charged = groups.iter().sum::<f64>() + no_request + scheduler;
     let mut uncharged = (row.idle - charged).max(0.0);
 
     let asked = f64::from(level.clients.min(level.cores));
@@ -130,18 +143,20 @@ fn split_idle(row: &Row, level: Level) -> Idle {
     uncharged = (uncharged - not_asked).max(0.0);
     let keep = if charged > 0.0 { (1.0 - from_charged / charged).max(0.0) } else { 0.0 };
     groups.iter_mut().for_each(|group| *group *= keep);
+    no_request *= keep;
     scheduler *= keep;
 
-    let waiting: f64 = row.blocked.iter().sum::<f64>() + row.runnable;
+    let waiting: f64 = row.blocked.iter().sum::<f64>() + row.no_request + row.runnable;
     if waiting > 0.0 {
         for (group, blocked) in groups.iter_mut().zip(&row.blocked) {
             *group += uncharged * quotient(*blocked, waiting);
         }
+        no_request += uncharged * quotient(row.no_request, waiting);
         scheduler += uncharged * quotient(row.runnable, waiting);
     } else {
         not_asked += uncharged;
     }
-    Idle { not_asked, groups, scheduler }
+    Idle { not_asked, no_request, groups, scheduler }
 }
 
 #[cfg(test)]
@@ -189,21 +204,25 @@ mod tests {
     fn rows() -> impl Strategy<Value = Row> {
         let part = || 0.0_f64..3.0;
         let four = || prop::collection::vec(0.0_f64..2.0, 4);
-        ((part(), part(), part(), part(), part(), part()), (four(), four(), four()), 1.0_f64..1e5)
-            .prop_map(|(a, v, throughput)| Row {
-                throughput,
-                cores: 4.0,
-                system: a.0,
-                idle: a.1,
-                idle_scheduler: a.2,
-                foreign: a.3,
-                steal: a.4,
-                runnable: a.5,
-                charged: v.0,
-                blocked: v.1,
-                profile: v.2,
-                ..Row::default()
-            })
+        let more = (part(), part(), part());
+        let less = (part(), part(), part(), part(), part(), part());
+        (less, (four(), four(), four()), 1.0_f64..1e5, more).prop_map(|(a, v, throughput, b)| Row {
+            kernel: b.0,
+            no_request: b.1,
+            idle_no_request: b.2,
+            throughput,
+            cores: 4.0,
+            system: a.0,
+            idle: a.1,
+            idle_scheduler: a.2,
+            foreign: a.3,
+            steal: a.4,
+            runnable: a.5,
+            charged: v.0,
+            blocked: v.1,
+            profile: v.2,
+            ..Row::default()
+        })
     }
 
     proptest! {
@@ -212,7 +231,7 @@ mod tests {
             row in rows(), reference in rows(), clients in 0_u32..9
         ) {
             let idle = split_idle(&row, level(clients, 4));
-            let placed = idle.not_asked + idle.scheduler + idle.groups.iter().sum::<f64>();
+            let placed = idle.not_asked + idle.no_request + idle.scheduler + idle.groups.iter().sum::<f64>();
             prop_assert!((placed - row.idle).abs() < 1e-9, "{placed} of {}", row.idle);
             prop_assert!(idle.groups.iter().all(|group| *group >= 0.0));
             let balance = Balance::of(&row, &Reference::of(&reference), level(clients, 4));

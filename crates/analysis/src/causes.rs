@@ -1,6 +1,7 @@
 //! Causes: slots of lost cores with the evidence that makes them causes.
 
 use crate::accounts::{Account, Accounts, per_operation};
+use crate::balance::Balance;
 use crate::collector::completeness;
 use crate::core_ledger::Slot;
 use crate::evidence::{Evidence, NOT_KNOWN};
@@ -103,8 +104,21 @@ fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
             loss,
             CauseKind::Generator,
             "load generator",
-            format!("the load generator itself uses {cores} of {of} cores"),
+            generator_evidence(&context.account.balance),
         ),
+    }
+}
+
+fn generator_evidence(balance: &Balance) -> String {
+    let of = words::quantity(balance.total);
+    let own = words::quantity(balance.generator);
+    let idle = words::quantity(balance.no_request_lost);
+    match (balance.generator > 0.0, balance.no_request_lost > 0.0) {
+        (true, true) => format!(
+            "the load generator itself uses {own} of {of} cores, and {idle} idle for its next request"
+        ),
+        (false, true) => format!("{idle} of {of} cores idle for the next request"),
+        _ => format!("the load generator itself uses {own} of {of} cores"),
     }
 }
 
@@ -158,6 +172,10 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
     let mean = quotient(waited, rate);
     let holders = evidence_of.holders(context.groups, group);
     let evidence = wait_evidence(context, group, rate, mean, &holders);
+    let waited_for = waited > 0.0 || context.account.balance.idle[group] > 0.0;
+    if !waited_for {
+        return spun_for(context, plain(loss, what.kind, what.name.clone(), evidence), group);
+    }
     Cause {
         path: what.path.clone(),
         waits: (rate > 0.0).then_some(waits),
@@ -172,6 +190,21 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
     }
 }
 
+/// A kernel lock that nobody slept for: the stacks of those who spin are its evidence.
+fn spun_for(context: &Context<'_>, cause: Cause, group: usize) -> Cause {
+    let evidence_of = Evidence::new(context.slices, context.stacks);
+    let spins = |stack: &kneepoint_vocab::StackWeight| {
+        let function = context.functions.of(stack.stack).filter(|_| stack.kind == StackKind::OnCpu);
+        function.and_then(|function| context.functions.list[function].lock) == Some(group)
+    };
+    Cause {
+        path: context.groups.list[group].path.clone(),
+        stacks: evidence_of.flame(|_, stack| spins(stack)),
+        stacks_complete: completeness(evidence_of.weights(|_, stack| spins(stack))),
+        ..cause
+    }
+}
+
 fn wait_evidence(
     context: &Context<'_>,
     group: usize,
@@ -180,14 +213,14 @@ fn wait_evidence(
     holders: &[(String, Ratio)],
 ) -> String {
     let balance = &context.account.balance;
-    let mut text = format!(
-        "{} of {} cores idle for it",
-        words::quantity(balance.idle[group]),
-        words::quantity(balance.total)
-    );
+    let idle = words::quantity(balance.idle[group]);
+    let of = words::quantity(balance.total);
+    let mut text = format!("{idle} of {of} cores idle for it");
     let work = work_of(balance, group, context.functions);
     if work >= LEAST_WORK * balance.total {
-        text.push_str(&format!(", {} busy passing it on", words::quantity(work)));
+        let kernel = context.groups.list[group].kind == CauseKind::KernelLock;
+        let how = if kernel { "spinning for it" } else { "passing it on" };
+        text.push_str(&format!(", {} busy {how}", words::quantity(work)));
     }
     if rate > 0.0 {
         text.push_str(&format!(

@@ -1,9 +1,11 @@
 //! Everything that limits what was said, with what to do about it.
 
-use crate::protocol::{CUT_OFF, polluted_share};
-use crate::words;
-use kneepoint_vocab::findings::{Caveat, Collector, Curve, LevelLedger, Noise, Protocol, Severity};
-use kneepoint_vocab::{ArmRole, Level, RunRecord, Tier};
+use crate::generator::remedy;
+use crate::protocol::{CUT_OFF, kept_share, polluted_share};
+use crate::{Limits, Swept, saturation, words};
+use kneepoint_vocab::findings::{Caveat, Collector, LevelLedger, Noise, Protocol, Severity};
+use kneepoint_vocab::units::Ratio;
+use kneepoint_vocab::{ArmRole, Level, ProtocolName, RunRecord, Tier};
 
 /// A ledger at the focus level that leaves more than this open cannot be relied on.
 const OPEN: f64 = 0.05;
@@ -11,8 +13,10 @@ const OPEN: f64 = 0.05;
 const GAPING: f64 = 0.02;
 /// Running time that differs more than this from `schedstat` deserves a word.
 const CLOCKS: f64 = 0.03;
-/// More polluted slices than this make the run unusable.
+/// More polluted slices than this deserve figures.
 const POLLUTED: f64 = 1.0 / 3.0;
+/// Such slices make the run unusable where strangers and steal take more than this of capacity.
+const TAKEN: f64 = 0.1;
 /// Fewer sweep blocks than this in a run that was cut off decide nothing.
 const LEAST_BLOCKS: u32 = 3;
 /// Stacks that reach the outermost frame: below this share names may mislead.
@@ -23,12 +27,20 @@ pub(crate) struct Drawn<'a> {
     pub(crate) record: &'a RunRecord,
     pub(crate) protocol: &'a Protocol,
     pub(crate) noise: &'a Noise,
-    pub(crate) curve: &'a Curve,
-    pub(crate) has_intervals: bool,
+    pub(crate) sweep: &'a Swept,
     pub(crate) ledgers: &'a [LevelLedger],
     pub(crate) focus: Level,
     pub(crate) collector: &'a Collector,
     pub(crate) few_starts: Option<usize>,
+    pub(crate) limits: &'a Limits,
+    /// Counts of generator and server that differ without an explanation.
+    pub(crate) counts_off: Option<Ratio>,
+}
+
+impl Drawn<'_> {
+    fn imported(&self) -> bool {
+        self.protocol.name == ProtocolName::Imported
+    }
 }
 
 struct Caveats(Vec<Caveat>);
@@ -43,6 +55,8 @@ impl Caveats {
 pub(crate) fn caveats(drawn: &Drawn<'_>) -> Vec<Caveat> {
     let mut caveats = Caveats(Vec::new());
     run(drawn, &mut caveats);
+    pollution(drawn, &mut caveats);
+    who_limits(drawn, &mut caveats);
     noise(drawn, &mut caveats);
     curve(drawn, &mut caveats);
     ledger(drawn, &mut caveats);
@@ -59,6 +73,10 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
             Serious,
             "No slice counts: nothing was measured; see the failed slices and run again.",
         );
+    }
+    if drawn.imported() {
+        imported(drawn, caveats);
+        return;
     }
     if protocol.stopped_by == CUT_OFF || protocol.stopped_by == "interrupted" {
         let few = protocol.sweep_blocks < LEAST_BLOCKS;
@@ -79,20 +97,6 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
              even out is in the numbers.",
         );
     }
-    let polluted = polluted_share(protocol);
-    if polluted > POLLUTED {
-        caveats.add(
-            Serious,
-            format!(
-                "{} of all slices were polluted by other processes or the hypervisor; use a \
-                 quieter machine.",
-                words::percent(polluted)
-            ),
-        );
-    } else if protocol.kept_polluted > 0 {
-        let slices = words::counted(protocol.kept_polluted, "polluted slice");
-        caveats.add(Warning, format!("{slices} had to be kept; other processes used the machine."));
-    }
     if protocol.failed > 0 {
         let slices = words::counted(protocol.failed, "slice");
         caveats.add(
@@ -112,10 +116,106 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
              that look, intervals are plain 95 % ones.",
         );
     }
-    if let Some(end) = &drawn.record.end {
-        for remark in &end.remarks {
-            caveats.add(Note, remark.clone());
-        }
+    remarks(drawn, caveats);
+}
+
+/// What is known of results of other tools, and what is not.
+fn imported(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    let (protocol, points) = (drawn.protocol, drawn.sweep.curve.points.len());
+    let results = words::counted(protocol.slices, "result");
+    let levels = words::counted(crate::number::tally(points), "level");
+    caveats.add(
+        Severity::Warning,
+        format!(
+            "{results} of another tool at {levels} were imported and nothing was measured: there \
+             are no ledgers, causes and noise floor, and the machine is whatever it was; run the \
+             workload under Kneepoint for those."
+        ),
+    );
+    remarks(drawn, caveats);
+}
+
+fn remarks(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    for remark in drawn.record.end.iter().flat_map(|end| &end.remarks) {
+        caveats.add(Severity::Note, remark.clone());
+    }
+}
+
+/// Pollution is judged by its size: what took a tenth of a percent too much harms nobody.
+fn pollution(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    use Severity::{Serious, Warning};
+    let protocol = drawn.protocol;
+    let (foreign, steal) = (protocol.foreign.0, protocol.steal.0);
+    let figures = format!(
+        "other processes took {}, the hypervisor {} of capacity in the slices that count",
+        words::percent(foreign),
+        words::percent(steal)
+    );
+    if kept_share(protocol) > POLLUTED && foreign + steal > TAKEN {
+        let kept = words::percent(kept_share(protocol));
+        caveats.add(
+            Serious,
+            format!(
+                "{kept} of the slices were kept although polluted, and {figures}; use a \
+                     quieter machine."
+            ),
+        );
+    } else if polluted_share(protocol) > POLLUTED {
+        let polluted = words::percent(polluted_share(protocol));
+        caveats.add(
+            Warning,
+            format!(
+                "{polluted} of all slices were polluted; {figures}. The ledger has both as \
+                     lines, the A/A control and the blocks carry their effect."
+            ),
+        );
+    } else if protocol.kept_polluted > 0 {
+        let slices = words::counted(protocol.kept_polluted, "polluted slice");
+        caveats.add(Warning, format!("{slices} had to be kept: {figures}."));
+    }
+}
+
+/// What limits the throughput besides the system at this level.
+fn who_limits(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    use Severity::{Serious, Warning};
+    if let Some(off) = drawn.counts_off {
+        let off = words::percent(off.0);
+        caveats.add(
+            Serious,
+            format!(
+                "The server counted {off} more or fewer operations than the load generator: \
+                     one of them does not measure what it says; see the trials."
+            ),
+        );
+    }
+    let generator = drawn.limits.generator.as_ref();
+    let limits = generator.and_then(|one| Some((one, one.bottleneck.as_ref()?)));
+    if let Some((generator, why)) = limits {
+        let remedy = remedy(generator);
+        caveats.add(Warning, format!("The load generator limits the throughput: {why}; {remedy}."));
+    }
+    for task in &drawn.limits.saturated {
+        let text = saturation::words_of(task);
+        caveats.add(
+            Warning,
+            format!(
+                "{text} at {}: what waits for it cannot go faster, however many cores idle.",
+                clients(drawn.focus)
+            ),
+        );
+    }
+    if let Some(fewer) = drawn.sweep.fewer {
+        caveats.add(
+            Warning,
+            format!(
+                "Fewer cores are faster: {} give {} [{} to {}] of what {} give.",
+                words::counted(fewer.cores, "core"),
+                words::times(fewer.ratio.value.0),
+                words::times(fewer.ratio.low.0),
+                words::times(fewer.ratio.high.0),
+                fewer.than
+            ),
+        );
     }
 }
 
@@ -125,8 +225,9 @@ fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     let treatments = drawn.record.plan.arms.iter().any(|arm| arm.role == ArmRole::Treatment);
     if noise.pairs < 2 {
         if treatments {
+            let own = drawn.protocol.name == ProtocolName::Default;
             caveats.add(
-                Serious,
+                if own { Serious } else { Warning },
                 "No A/A control was measured, so no verdict can be told from \
                                   noise; run again with one.",
             );
@@ -168,24 +269,30 @@ fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 
 fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Note, Warning};
-    if drawn.curve.points.is_empty() {
+    if drawn.sweep.curve.points.is_empty() {
         return;
     }
-    if !drawn.has_intervals {
+    if !drawn.sweep.has_intervals && drawn.protocol.name != ProtocolName::Default {
+        caveats.add(
+            Warning,
+            "One repetition has no interval: throughput is shown as bare values, and differences \
+             between levels may be chance.",
+        );
+    } else if !drawn.sweep.has_intervals {
         caveats.add(
             Warning,
             "Too few sweep blocks for intervals: throughput is shown as bare \
                               values; measure at least 2 blocks.",
         );
     }
-    if drawn.curve.points.len() == 1 {
+    if drawn.sweep.curve.points.len() == 1 {
         caveats.add(
             Note,
             "Only one level was measured: there is no curve, knee or least CPU \
                            per operation to compare with.",
         );
     }
-    if drawn.record.host.cores < 4 {
+    if drawn.record.host.cores < 4 && !drawn.imported() {
         caveats.add(
             Note,
             format!(
@@ -199,7 +306,7 @@ fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Serious, Warning};
     let Some(ledger) = drawn.ledgers.iter().find(|ledger| ledger.level == drawn.focus) else {
-        if !drawn.curve.points.is_empty() {
+        if !drawn.sweep.curve.points.is_empty() && !drawn.imported() {
             caveats.add(
                 Warning,
                 "No core accounting at the focus level: no causes can be \

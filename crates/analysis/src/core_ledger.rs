@@ -18,6 +18,9 @@ const ROUNDING: f64 = 1e-9;
 /// Functions with a line of their own, at most.
 const MOST_FUNCTIONS: usize = 6;
 
+/// Idle between two requests.
+const NO_REQUEST: &str = "idle: no request was there (the load generator's turn)";
+
 /// What a line of the core ledger stands for; a cause is charged by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Slot {
@@ -29,7 +32,7 @@ pub(crate) enum Slot {
     Group(usize),
     /// Runnable threads beside idle cores.
     Scheduler,
-    /// The load generator.
+    /// The load generator: its CPU on the system's cores, and their idling for its next request.
     Generator,
 }
 
@@ -123,6 +126,7 @@ impl Lines<'_> {
                 |_, b| b.idle[*group]
             });
         }
+        self.add(LineKind::IdleNoWork, NO_REQUEST, Some(Slot::Generator), |_, b| b.no_request);
         self.add(LineKind::IdleScheduler, "idle beside runnable threads", Some(Slot::Scheduler), {
             |_, b| b.scheduler
         });
@@ -147,6 +151,7 @@ pub(crate) fn core_ledger(
     lines.add(LineKind::Useful, "useful", None, |_, b| b.useful);
     lines.functions(functions);
     lines.add(LineKind::Generator, "load generator", Some(Slot::Generator), |_, b| b.generator);
+    lines.add(LineKind::Kernel, "kernel threads", None, |_, b| b.kernel);
     lines.add(LineKind::Interrupt, "steal by the hypervisor", None, |_, b| b.steal);
     lines.add(LineKind::Interrupt, "interrupts", None, |_, b| b.irq);
     lines.add(LineKind::Foreign, "other processes", None, |_, b| b.foreign);

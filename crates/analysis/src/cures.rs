@@ -81,6 +81,6 @@ fn price(row: &Row, slot: Slot, functions: &Functions) -> f64 {
                 + functions.work_of(group).map(on_cpu).sum::<f64>()
         }
         Slot::Scheduler => per_operation(row.idle_scheduler, row),
-        Slot::Generator => per_operation(row.generator, row),
+        Slot::Generator => per_operation(row.generator + row.idle_no_request, row),
     }
 }

@@ -56,7 +56,24 @@ impl<'a> Sweep<'a> {
         tally(blocks.len())
     }
 
-    fn value(&self, level: usize) -> f64 {
+    /// Numbers of cores that were measured, ascending.
+    pub(crate) fn core_counts(&self) -> Vec<u32> {
+        let cores: BTreeSet<u32> = self.levels.iter().map(|(level, _)| level.cores).collect();
+        cores.into_iter().collect()
+    }
+
+    /// Positions of the levels on `cores` cores, clients ascending.
+    fn on(&self, cores: u32) -> Vec<usize> {
+        (0..self.levels.len()).filter(|at| self.levels[*at].0.cores == cores).collect()
+    }
+
+    /// Position of the greatest throughput on `cores` cores.
+    pub(crate) fn peak_on(&self, cores: u32) -> Option<usize> {
+        let on = self.on(cores);
+        peak(on.len(), |at| self.value(on[at])).map(|at| on[at])
+    }
+
+    pub(crate) fn value(&self, level: usize) -> f64 {
         self.model.as_ref().map_or(self.plain[level], |model| model.value(level))
     }
 
@@ -67,9 +84,14 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn ratio(&self, over: usize, under: usize) -> Estimate<Ratio> {
+    pub(crate) fn ratio(&self, over: usize, under: usize) -> Estimate<Ratio> {
+        self.ratio_at(over, under, CONFIDENCE)
+    }
+
+    /// The ratio of two levels, by position, with an interval of this confidence.
+    pub(crate) fn ratio_at(&self, over: usize, under: usize, confidence: f64) -> Estimate<Ratio> {
         match &self.model {
-            Some(model) if over != under => from_interval(model.ratio(over, under, CONFIDENCE)),
+            Some(model) if over != under => from_interval(model.ratio(over, under, confidence)),
             _ => point(quotient(self.value(over), self.value(under))),
         }
     }
@@ -102,21 +124,26 @@ fn geometric_mean(trials: &[&TrialRecord]) -> f64 {
     finite(crate::number::mean(&logs).exp())
 }
 
-/// The curve. `demand` is D_ref in CPU seconds of one operation, where it is known; `switches`
-/// a level's switches a second. With no level at all the plan's focus stands in for the peak.
+/// The curve on `cores` cores. `demand` is D_ref in CPU seconds of one operation, where it is
+/// known. With no level at all `focus` stands in for the peak.
 pub(crate) fn curve(
     sweep: &Sweep<'_>,
     slices: &[Slice<'_>],
     demand: Option<f64>,
     focus: Level,
+    cores: u32,
 ) -> Curve {
-    let points: Vec<CurvePoint> = (0..sweep.levels.len())
+    let on = sweep.on(cores);
+    let alone = alone(sweep, &on);
+    let points: Vec<CurvePoint> = on
+        .iter()
         .map(|level| {
-            let (at, trials) = &sweep.levels[level];
+            let (at, trials) = &sweep.levels[*level];
+            let ideal = bounds::upper(*at, Seconds(alone), Seconds(demand.unwrap_or(0.0)));
             CurvePoint {
                 level: *at,
-                throughput: sweep.throughput(level),
-                ideal: PerSecond(ideal(sweep, *at, demand)),
+                throughput: sweep.throughput(*level),
+                ideal: PerSecond(finite(ideal.0)),
                 latency: latency(trials),
                 switches: switches(slices, *at),
                 slices: tally(trials.len()),
@@ -124,7 +151,7 @@ pub(crate) fn curve(
         })
         .collect();
     let drift = sweep.model.as_ref().map_or(0.0, |model| model.drift(CONFIDENCE).half_width());
-    let (peak, last) = (peak(points.len(), |at| sweep.value(at)), points.len().saturating_sub(1));
+    let (peak, last) = (peak(on.len(), |at| sweep.value(on[at])), on.len().saturating_sub(1));
     let Some(peak) = peak else {
         let knee = Knee { level: focus, low: focus, high: focus, beyond_last: false };
         return Curve {
@@ -137,11 +164,11 @@ pub(crate) fn curve(
             drift: Ratio(finite(drift)),
         };
     };
-    let last_over_peak = sweep.ratio(last, peak);
-    let rising = peak == last && last > 0 && sweep.ratio(last, last - 1).low.0 > 1.0;
+    let last_over_peak = sweep.ratio(on[last], on[peak]);
+    let rising = peak == last && last > 0 && sweep.ratio(on[last], on[last - 1]).low.0 > 1.0;
     Curve {
         peak: points[peak].level,
-        knee: knee(sweep, rising),
+        knee: knee(sweep, &on, rising),
         last_over_peak,
         shape: shape(&last_over_peak, rising),
         fits: fits(&points),
@@ -161,16 +188,15 @@ fn knee_of(levels: usize, value: impl Fn(usize) -> f64) -> usize {
     (0..levels).find(|at| value(*at) >= KNEE * most).unwrap_or(0)
 }
 
-fn knee(sweep: &Sweep<'_>, rising: bool) -> Knee {
-    let levels = sweep.levels.len();
-    let at = knee_of(levels, |level| sweep.value(level));
+fn knee(sweep: &Sweep<'_>, on: &[usize], rising: bool) -> Knee {
+    let at = knee_of(on.len(), |level| sweep.value(on[level]));
     let (low, high) = sweep.model.as_ref().map_or((at, at), |model| {
         let knees = (0..model.resamples())
-            .map(|resample| knee_of(levels, |level| model.replicate(level, resample)));
+            .map(|resample| knee_of(on.len(), |level| model.replicate(on[level], resample)));
         holding(at, &knees.collect::<Vec<_>>())
     });
-    let name = |position: usize| sweep.levels[position].0;
-    let beyond_last = rising && at + 1 == levels;
+    let name = |position: usize| sweep.levels[on[position]].0;
+    let beyond_last = rising && at + 1 == on.len();
     Knee { level: name(at), low: name(low), high: name(high), beyond_last }
 }
 
@@ -207,15 +233,14 @@ fn shape(last_over_peak: &Estimate<Ratio>, rising: bool) -> Shape {
     }
 }
 
-/// min(N / R(1), C / D_ref). R(1) is the least N / X over the levels: mostly that of one client,
-/// but one client alone can be slow because it pays for waking idle cores, and no bound may lie
-/// below what was measured.
-fn ideal(sweep: &Sweep<'_>, level: Level, demand: Option<f64>) -> f64 {
-    let responses = (0..sweep.levels.len())
-        .map(|at| f64::from(sweep.levels[at].0.clients) / sweep.value(at))
-        .filter(|response| response.is_finite() && *response > 0.0);
-    let alone = responses.fold(f64::INFINITY, f64::min);
-    finite(bounds::upper(level, Seconds(alone), Seconds(demand.unwrap_or(0.0))).0)
+/// R(1) of the bound min(N / R(1), C / D_ref): the least N / X over the levels `on` one number of
+/// cores. Mostly that is one client's, but one client alone can be slow because it pays for
+/// waking idle cores, and no bound may lie below what was measured.
+fn alone(sweep: &Sweep<'_>, on: &[usize]) -> f64 {
+    on.iter()
+        .map(|at| f64::from(sweep.levels[*at].0.clients) / sweep.value(*at))
+        .filter(|response| response.is_finite() && *response > 0.0)
+        .fold(f64::INFINITY, f64::min)
 }
 
 /// Fitted laws. A law that could not be fitted stays, with the reason why.

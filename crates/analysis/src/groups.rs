@@ -5,12 +5,13 @@
 //! one kind, belong together when the same function names them. Hence: united by object, then
 //! by name. Other waits (device, socket, timer ...) are united by their reason.
 
+use crate::kernel_locks::{self, Class, Spinning};
 use crate::naming::{Machinery, kernel_naming_frames, machinery, naming_frames};
 use crate::number::seconds;
 use crate::stacks::Stacks;
 use kneepoint_vocab::findings::{CauseKind, LineKind};
 use kneepoint_vocab::{
-    ArmId, Fact, StackKind, StackWeight, TrialRecord, Wait, WaitKey, WaitReason,
+    ArmId, Fact, Frame, StackKind, StackWeight, TrialRecord, Wait, WaitKey, WaitReason,
 };
 use std::collections::BTreeMap;
 
@@ -28,6 +29,8 @@ enum Node {
     Object { arm: ArmId, start: u32, kernel: bool, address: u64 },
     /// A lock with a proven name.
     Named { kernel: bool, name: String },
+    /// A kernel lock that was spun for, by the first caller outside lock machinery.
+    Spin { sleeps: bool, caller: String },
     /// Anything else, by its reason, and by system call where the reason says nothing.
     Reason { reason: WaitReason, syscall: i32 },
 }
@@ -77,7 +80,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// From the waits and the waiting stacks of `trials`.
+    /// From the waits of `trials`, and the stacks that wait or spin.
     pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>) -> Self {
         let mut seen: BTreeMap<Node, Seen> = BTreeMap::new();
         for trial in trials {
@@ -96,6 +99,16 @@ impl Groups {
     pub(crate) fn of(&self, trial: &TrialRecord, key: &WaitKey) -> Option<usize> {
         self.index.get(&node_of(trial, key)).copied()
     }
+
+    /// The kernel lock that a stack taken on a core spins for.
+    pub(crate) fn spun_for(&self, frames: &[Frame]) -> Option<usize> {
+        self.index.get(&spin_node(&kernel_locks::spinning(frames)?)?).copied()
+    }
+}
+
+fn spin_node(spinning: &Spinning) -> Option<Node> {
+    let caller = spinning.names.first()?.clone();
+    Some(Node::Spin { sleeps: spinning.class != Class::Spin, caller })
 }
 
 fn note_wait(seen: &mut BTreeMap<Node, Seen>, trial: &TrialRecord, wait: &Wait) {
@@ -109,31 +122,28 @@ fn note_stack(
     stack: &StackWeight,
     stacks: &Stacks<'_>,
 ) {
-    let (StackKind::OffCpu, Some(key)) = (stack.kind, &stack.wait) else { return };
     let weight = seconds(stack.weight);
     let frames = stacks.frames(stack.stack);
     if frames.is_empty() || weight <= 0.0 {
         return;
     }
-    let entry = seen.entry(node_of(trial, key)).or_default();
-    let names = if key.reason == WaitReason::KernelLock {
-        kernel_naming_frames(frames)
-    } else {
-        naming_frames(frames)
-    };
-    entry.stacks += weight;
-    *entry.machinery.entry(word(machinery(frames))).or_default() += weight;
-    let Some(first) = names.first() else { return };
-    *entry.first.entry(first.clone()).or_default() += weight;
-    for (depth, name) in names.iter().take(NAMING_DEPTH).enumerate() {
-        if names[..depth].contains(name) {
-            continue;
+    match (stack.kind, &stack.wait) {
+        (StackKind::OffCpu, Some(key)) if key.reason == WaitReason::KernelLock => {
+            let word = kernel_locks::class(frames).map_or("kernel lock", Class::word);
+            let entry = seen.entry(node_of(trial, key)).or_default();
+            entry.vote(word, kernel_naming_frames(frames), weight);
         }
-        let (sum, depths) = entry.within.entry(name.clone()).or_default();
-        *sum += weight;
-        *depths += weight * crate::number::size(depth);
+        (StackKind::OffCpu, Some(key)) => {
+            let entry = seen.entry(node_of(trial, key)).or_default();
+            entry.vote(word(machinery(frames)), naming_frames(frames), weight);
+        }
+        (StackKind::OnCpu, _) => {
+            let Some(spinning) = kernel_locks::spinning(frames) else { return };
+            let Some(node) = spin_node(&spinning) else { return };
+            seen.entry(node).or_default().vote(spinning.class.word(), spinning.names, weight);
+        }
+        _ => {}
     }
-    *entry.chains.entry(names.into_iter().take(PATH).collect()).or_default() += weight;
 }
 
 fn word(machinery: Machinery) -> &'static str {
@@ -158,6 +168,23 @@ fn heaviest<K: Ord + Clone>(weights: &BTreeMap<K, f64>) -> Option<(K, f64)> {
 }
 
 impl Seen {
+    /// A stack of `weight` votes for a kind of lock and for its names, innermost first.
+    fn vote(&mut self, word: &'static str, names: Vec<String>, weight: f64) {
+        self.stacks += weight;
+        *self.machinery.entry(word).or_default() += weight;
+        let Some(first) = names.first() else { return };
+        *self.first.entry(first.clone()).or_default() += weight;
+        for (depth, name) in names.iter().take(NAMING_DEPTH).enumerate() {
+            if names[..depth].contains(name) {
+                continue;
+            }
+            let (sum, depths) = self.within.entry(name.clone()).or_default();
+            *sum += weight;
+            *depths += weight * crate::number::size(depth);
+        }
+        *self.chains.entry(names.into_iter().take(PATH).collect()).or_default() += weight;
+    }
+
     /// The first choice of most stacks, else the innermost frame that most stacks share, else
     /// the heaviest first choice.
     fn name(&self) -> Option<String> {
@@ -202,15 +229,39 @@ impl Seen {
     }
 }
 
+const KERNEL_LOCK: &str = "kernel lock";
+const KERNEL_SPIN_LOCK: &str = "kernel spin lock";
+
 /// What unites nodes: `(kind word, name)`.
-fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> (String, String) {
+type Union = (String, String);
+
+/// Sleeping kernel locks by the first caller of their waiters: those who spin in the same caller
+/// want the same lock. Of several locks of one caller it is the one that was waited for most.
+fn by_caller(seen: &BTreeMap<Node, Seen>, all_blocked: f64) -> BTreeMap<String, Union> {
+    let mut most: BTreeMap<String, (f64, Union)> = BTreeMap::new();
+    for (node, what) in seen {
+        let kernel = match node {
+            Node::Object { kernel, .. } | Node::Named { kernel, .. } => *kernel,
+            Node::Reason { reason, .. } => *reason == WaitReason::KernelLock,
+            Node::Spin { .. } => false,
+        };
+        for (caller, weight) in what.first.iter().filter(|_| kernel) {
+            if most.get(caller).is_none_or(|(heaviest, _)| weight > heaviest) {
+                most.insert(caller.clone(), (*weight, union_key(node, what, all_blocked)));
+            }
+        }
+    }
+    most.into_iter().map(|(caller, (_, union))| (caller, union)).collect()
+}
+
+fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> Union {
     match node {
         Node::Named { kernel, name } => {
             let kind = if *kernel { "kernel lock" } else { lock_or_condition(seen) };
             (format!("named {kind}"), name.clone())
         }
         Node::Object { kernel, address, .. } => {
-            let kind = if *kernel { "kernel lock" } else { lock_or_condition(seen) };
+            let kind = if *kernel { KERNEL_LOCK } else { lock_or_condition(seen) };
             let name = seen.name().unwrap_or_else(|| {
                 if seen.all_blocked() >= UNNAMED_APART * all_blocked {
                     format!("{address:#x}")
@@ -219,6 +270,11 @@ fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> (String, String) {
                 }
             });
             (kind.to_owned(), name)
+        }
+        Node::Spin { sleeps: true, caller } => (KERNEL_LOCK.to_owned(), caller.clone()),
+        Node::Spin { sleeps: false, caller } => (KERNEL_SPIN_LOCK.to_owned(), caller.clone()),
+        Node::Reason { reason: WaitReason::KernelLock, .. } if seen.name().is_some() => {
+            (KERNEL_LOCK.to_owned(), seen.name().unwrap_or_default())
         }
         Node::Reason { reason, syscall } => ("reason".to_owned(), format!("{reason:?} {syscall}")),
     }
@@ -236,9 +292,15 @@ fn lock_or_condition(seen: &Seen) -> &'static str {
 
 fn unite(seen: BTreeMap<Node, Seen>) -> Groups {
     let all_blocked: f64 = seen.values().map(Seen::all_blocked).sum();
-    let mut united: BTreeMap<(String, String), (Seen, Vec<Node>)> = BTreeMap::new();
+    let by_caller = by_caller(&seen, all_blocked);
+    let mut united: BTreeMap<Union, (Seen, Vec<Node>)> = BTreeMap::new();
     for (node, what) in seen {
-        let entry = united.entry(union_key(&node, &what, all_blocked)).or_default();
+        let union = match &node {
+            Node::Spin { sleeps: true, caller } => by_caller.get(caller).cloned(),
+            _ => None,
+        };
+        let union = union.unwrap_or_else(|| union_key(&node, &what, all_blocked));
+        let entry = united.entry(union).or_default();
         entry.0.merge(&what);
         entry.1.push(node);
     }
@@ -259,8 +321,9 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
         "named lock" => (CauseKind::Lock, LineKind::IdleLock, name.to_owned()),
         "named kernel lock" => (CauseKind::KernelLock, LineKind::IdleKernelLock, name.to_owned()),
         "named condition" => (CauseKind::Peer, LineKind::IdlePeer, name.to_owned()),
-        "kernel lock" => {
-            (CauseKind::KernelLock, LineKind::IdleKernelLock, lock_name("kernel lock", name))
+        KERNEL_LOCK | KERNEL_SPIN_LOCK => {
+            let name = kernel_locks::name(what.machinery(), name);
+            (CauseKind::KernelLock, LineKind::IdleKernelLock, name)
         }
         "lock" => (CauseKind::Lock, LineKind::IdleLock, lock_name(what.machinery(), name)),
         "condition" => (CauseKind::Peer, LineKind::IdlePeer, lock_name("condition", name)),

@@ -1,33 +1,61 @@
 //! The story in one sentence.
 
-use crate::words;
-use kneepoint_vocab::ArmRole;
+use crate::by_cores::Fewer;
+use crate::generator::remedy;
+use crate::saturation::words_of;
+use crate::{Limits, Swept, words};
 use kneepoint_vocab::findings::{Cause, CauseKind, Curve, Effect, Shape, Verdict};
+use kneepoint_vocab::{ArmRole, TaskOwner};
+
+/// What the sentence is made from.
+pub(crate) struct Told<'a> {
+    pub(crate) sweep: &'a Swept,
+    pub(crate) causes: &'a [Cause],
+    pub(crate) scales: bool,
+    pub(crate) limits: &'a Limits,
+    pub(crate) effects: &'a [Effect],
+}
 
 /// Where it stops scaling, why, and what cures it.
-pub(crate) fn headline(
-    curve: &Curve,
-    causes: &[Cause],
-    scales: bool,
-    effects: &[Effect],
-) -> String {
-    if curve.points.is_empty() {
+pub(crate) fn headline(told: &Told<'_>) -> String {
+    if told.sweep.curve.points.is_empty() {
         return "Nothing was measured.".to_owned();
     }
-    let mut parts = vec![scaling(curve, scales)];
-    parts.extend(causes.first().map(reason));
-    parts.extend(cure(causes, effects));
+    let mut parts = vec![scaling(told)];
+    parts.extend(told.sweep.fewer.as_ref().map(fewer_cores));
+    let limits = told.limits.limiting_generator();
+    parts.extend(limits.map(|one| format!("the load generator limits it: {}", remedy(one))));
+    parts.extend(told.causes.first().map(reason));
+    parts.extend(saturated(told, limits.is_some()));
+    parts.extend(cure(told.causes, told.effects));
     format!("{}.", parts.join("; "))
 }
 
-fn scaling(curve: &Curve, scales: bool) -> String {
-    let knee = words::counted(curve.knee.level.clients, "client");
+fn fewer_cores(fewer: &Fewer) -> String {
+    let times = words::times(fewer.ratio.value.0);
+    format!("fastest on {} of {} cores, {times} of what all give", fewer.cores, fewer.than)
+}
+
+/// The busiest saturated thread, unless a cause or the word on the generator names it already.
+fn saturated(told: &Told<'_>, generator_limits: bool) -> Option<String> {
+    let first = told.limits.saturated.iter().find(|task| {
+        let named = told.causes.first().is_some_and(|cause| cause.name.contains(&task.name));
+        !(named || generator_limits && task.owner == TaskOwner::Generator)
+    });
+    first.map(words_of)
+}
+
+fn scaling(told: &Told<'_>) -> String {
+    let (curve, scales) = (&told.sweep.curve, told.scales);
+    let mut knee = words::counted(curve.knee.level.clients, "client");
+    if told.sweep.by_cores.len() > 1 {
+        knee.push_str(&format!(" on {}", words::counted(curve.knee.level.cores, "core")));
+    }
     if curve.points.len() == 1 {
         return format!("Measured at {knee} only");
     }
     if curve.knee.beyond_last {
-        let last = words::counted(curve.knee.level.clients, "client");
-        return format!("Still rises at {last}: the knee lies beyond");
+        return format!("Still rises at {knee}: the knee lies beyond");
     }
     let fall = match (curve.shape, lowest_after_peak(curve)) {
         (Shape::Collapse | Shape::Retrograde, Some((clients, ratio))) => {
@@ -67,6 +95,9 @@ fn reason(cause: &Cause) -> String {
         CauseKind::Generator => "the load generator",
         CauseKind::Other => "one kind of wait",
     };
+    if cause.kind == CauseKind::KernelLock {
+        return format!("{share} of the loss is {one}, {}", cause.name);
+    }
     let name = cause.path.first().unwrap_or(&cause.name);
     if name.is_empty() || cause.kind == CauseKind::Generator {
         return format!("{share} of the loss is {one}");

@@ -5,10 +5,12 @@
 //!
 //! | module | what it answers |
 //! |---|---|
-//! | `curve` | where does it stop scaling? |
+//! | `curve`, `by_cores` | where does it stop scaling, on how many cores? |
 //! | `slices`, `accounts`, `balance` | where did the cores of each level go? |
+//! | `requests`, `generator`, `counts` | is it the load generator, and do both count alike? |
+//! | `instruments`, `saturation` | what `vmstat`, `top -H` and `iostat` show; is one thread full? |
 //! | `core_ledger`, `thread_ledger` | the same as lines that people read |
-//! | `groups`, `naming`, `stacks`, `lock_work` | which waits are one cause, its name, its CPU |
+//! | `groups`, `naming`, `stacks`, `lock_work`, `kernel_locks` | which waits are one cause, its name, its CPU |
 //! | `losses`, `causes`, `evidence` | what is the lost throughput charged to? |
 //! | `effects`, `cures` | what helps, and against which cause? |
 //! | `collector`, `protocol`, `caveats` | how far can all that be relied on? |
@@ -16,36 +18,47 @@
 
 mod accounts;
 mod balance;
+mod by_cores;
 mod causes;
 mod caveats;
 mod collector;
 mod core_ledger;
+mod counts;
 mod cures;
 mod curve;
 mod effects;
 mod evidence;
 mod flame;
+mod generator;
 mod groups;
 mod headline;
+mod instruments;
+mod kernel_locks;
 mod lock_work;
 mod losses;
 mod naming;
 mod number;
 mod protocol;
+mod requests;
 mod resample;
+mod saturation;
 mod slices;
 mod stacks;
 mod thread_ledger;
 mod words;
 
 use crate::accounts::Accounts;
+use crate::by_cores::Fewer;
 use crate::causes::Context;
 use crate::core_ledger::Slot;
 use crate::evidence::Evidence;
 use crate::groups::Groups;
 use crate::slices::{Functions, Slice, digest, sweep_at};
 use crate::stacks::Stacks;
-use kneepoint_vocab::findings::{Cause, Curve, Effect, LevelLedger, Severity};
+use kneepoint_vocab::findings::{
+    Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
+    Severity, TaskLine,
+};
 use kneepoint_vocab::{ArmId, Findings, Level, Phase, RunRecord, StackKind, TrialRecord};
 use std::collections::BTreeMap;
 
@@ -70,55 +83,63 @@ pub fn analyse(record: &RunRecord) -> Findings {
     let stacks = Stacks::new(&record.stacks);
     let groups = Groups::build(&counting, &stacks);
     let functions = Functions::build(&counting, &stacks, &groups);
-    let slices = digest(&counting, &groups, &functions);
+    let slices = digest(&counting, &groups, &functions, record.plan.clients);
     let focus = record.plan.focus;
 
     let baseline: Vec<&TrialRecord> =
         counting.iter().copied().filter(|trial| trial.id.arm.0 == ArmId::BASELINE).collect();
-    let sweep = curve::Sweep::build(&baseline, record.plan.seed);
-    let accounts = Accounts::build(&slices, &levels(&baseline), record.plan.seed);
-    let demand = accounts.reference_level.map(|_| accounts.reference.demand);
-    let curve = curve::curve(&sweep, &slices, demand, focus);
+    let levels = levels(&baseline);
+    let accounts = Accounts::build(&slices, &levels, record.plan.seed);
+    let sweep = Swept::build(record, &baseline, &slices, &accounts);
     let compared = effects::compare(record, &counting);
+    let scales = scales(&sweep.curve, focus);
+    let limits = Limits::build(record, &baseline, &accounts, &levels, scales);
 
-    let scales = scales(&curve, focus);
     let why = Why { accounts, groups, functions, stacks, slices, focus };
-    let (causes, ledgers) = why.explain(scales, &compared.effects);
-    let on_cpu = why.on_cpu();
-    let protocol = protocol::protocol(record, &counting, sweep.blocks(), compared.blocks);
+    let (mut causes, ledgers) = why.explain(scales, &compared.effects);
+    limits.follow(&mut causes);
+    let protocol = protocol::protocol(record, &counting, &sweep, compared.blocks);
     let collector = collector::collector(&counting, &why.stacks, focus, compared.on_off);
     let caveats = caveats::caveats(&caveats::Drawn {
         record,
         protocol: &protocol,
         noise: &compared.noise,
-        curve: &curve,
-        has_intervals: sweep.has_intervals(),
+        sweep: &sweep,
         ledgers: &ledgers,
         focus,
         collector: &collector,
         few_starts: compared.few_starts,
+        limits: &limits,
+        counts_off: counts::unexplained(&counting),
+    });
+    let headline = headline::headline(&headline::Told {
+        sweep: &sweep,
+        causes: &causes,
+        scales,
+        limits: &limits,
+        effects: &compared.effects,
     });
     Findings {
         schema: SCHEMA,
         recipe: record.plan.recipe.clone(),
         summary: record.plan.summary.clone(),
         operation: record.plan.operation.clone(),
-        headline: headline::headline(&curve, &causes, scales, &compared.effects),
+        headline,
         trustworthy: caveats.iter().all(|caveat| caveat.severity != Severity::Serious),
         host: record.host.clone(),
         protocol,
         noise: compared.noise,
-        curve,
+        curve: sweep.curve,
+        by_cores: sweep.by_cores,
         ledgers,
         focus,
         causes,
-        on_cpu,
+        on_cpu: why.on_cpu(),
         effects: compared.effects,
-        by_cores: Vec::new(),
-        generator: None,
-        counts: None,
+        generator: limits.generator,
+        counts: counts::counts(&counting),
         stability: None,
-        instruments: Vec::new(),
+        instruments: limits.instruments,
         collector,
         caveats,
     }
@@ -131,6 +152,77 @@ fn levels(baseline: &[&TrialRecord]) -> Vec<Level> {
     levels.sort_unstable();
     levels.dedup();
     levels
+}
+
+/// What the sweep's throughputs say.
+pub(crate) struct Swept {
+    /// On the focus's cores.
+    pub(crate) curve: Curve,
+    /// On each number of cores; empty where only one was measured.
+    pub(crate) by_cores: Vec<CoresCurve>,
+    pub(crate) fewer: Option<Fewer>,
+    pub(crate) has_intervals: bool,
+    pub(crate) blocks: u32,
+}
+
+impl Swept {
+    fn build(
+        record: &RunRecord,
+        baseline: &[&TrialRecord],
+        slices: &[Slice<'_>],
+        accounts: &Accounts,
+    ) -> Self {
+        let focus = record.plan.focus;
+        let sweep = curve::Sweep::build(baseline, record.plan.seed);
+        let demand = accounts.reference_level.map(|_| accounts.reference.demand);
+        let cores = by_cores::cores_of(&sweep, focus);
+        Self {
+            curve: curve::curve(&sweep, slices, demand, focus, cores),
+            by_cores: by_cores::by_cores(&sweep, slices, demand, focus),
+            fewer: by_cores::fewer(&sweep),
+            has_intervals: sweep.has_intervals(),
+            blocks: sweep.blocks(),
+        }
+    }
+}
+
+/// What limits the throughput although it is no loss by itself.
+pub(crate) struct Limits {
+    pub(crate) generator: Option<Generator>,
+    /// Saturated threads at the focus level, where that does not scale.
+    pub(crate) saturated: Vec<TaskLine>,
+    pub(crate) instruments: Vec<LevelInstruments>,
+}
+
+impl Limits {
+    fn build(
+        record: &RunRecord,
+        baseline: &[&TrialRecord],
+        accounts: &Accounts,
+        levels: &[Level],
+        scales: bool,
+    ) -> Self {
+        let focus = record.plan.focus;
+        let instruments = instruments::instruments(baseline, levels);
+        let account = accounts.at(focus);
+        let generator = generator::generator(&record.plan, accounts, account, &instruments);
+        let saturated =
+            if scales { Vec::new() } else { saturation::saturated(&instruments, focus, baseline) };
+        Self { generator, saturated, instruments }
+    }
+
+    /// The generator, where it limits the throughput.
+    pub(crate) fn limiting_generator(&self) -> Option<&Generator> {
+        self.generator.as_ref().filter(|generator| generator.bottleneck.is_some())
+    }
+
+    /// Wait chains end in saturated threads; a generator that limits comes first.
+    fn follow(&self, causes: &mut [Cause]) {
+        saturation::follow(causes, &self.saturated);
+        if self.limiting_generator().is_some() {
+            causes.sort_by_key(|cause| cause.kind != CauseKind::Generator);
+        }
+    }
 }
 
 /// Whether the focus level gives what its cores and clients can give.

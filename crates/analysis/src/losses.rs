@@ -1,6 +1,7 @@
 //! Lost cores at the focus level, slot by slot.
 //!
-//! Lost = inflated + idle above 'not asked for' + generator. Inflation of single functions can
+//! Lost = inflated + idle above 'not asked for' + generator. Idle for want of a request is lost where
+//! there are as many clients as cores, and the generator's. Inflation of single functions can
 //! be negative (a function got cheaper); only positive lines are losses, so the total is the
 //! sum of the positive lines, and the shares of all causes add up to 1 at most. A lock loses what
 //! idles for it and the extra CPU of its own lock and unlock functions together.
@@ -32,7 +33,7 @@ fn lost(balance: &Balance, slot: Slot, shown: &[usize], functions: &Functions) -
         Slot::OtherFunctions => other_inflation(balance, shown),
         Slot::Group(group) => balance.idle[group] + work_of(balance, group, functions),
         Slot::Scheduler => balance.scheduler,
-        Slot::Generator => balance.generator,
+        Slot::Generator => balance.generator + balance.no_request_lost,
     };
     if cores.is_nan() { f64::NAN } else { cores.max(0.0) }
 }

@@ -191,7 +191,19 @@ pub(crate) fn begins_in_machinery(frames: &[Frame]) -> bool {
 /// The frames that may name a kernel lock: kernel functions outside the lock's slow path and
 /// the scheduler, innermost first.
 pub(crate) fn kernel_naming_frames(frames: &[Frame]) -> Vec<String> {
-    const MACHINERY: [&str; 14] = [
+    const MACHINERY: [&str; 26] = [
+        "wake_up_q",
+        "mutex_unlock",
+        "mutex_optimistic_spin",
+        "up_write",
+        "up_read",
+        "_raw_",
+        "spin_rq_lock",
+        "task_rq_lock",
+        "inode_lock",
+        "inode_unlock",
+        "xfs_ilock",
+        "xfs_iunlock",
         "schedule",
         "slowpath",
         "mutex_lock",

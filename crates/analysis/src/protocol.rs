@@ -1,6 +1,7 @@
 //! How the run was measured, in counts.
 
-use crate::number::{count, mean, seconds, tally};
+use crate::Swept;
+use crate::number::{count, mean, quotient, seconds, tally};
 use kneepoint_vocab::findings::Protocol;
 use kneepoint_vocab::units::{Ratio, Seconds};
 use kneepoint_vocab::{Disposition, Phase, RunRecord, TrialRecord};
@@ -9,11 +10,20 @@ use std::collections::BTreeMap;
 /// What the run says of itself where its end is missing.
 pub(crate) const CUT_OFF: &str = "cut off";
 
+/// Half-width of the throughput's interval at the peak, as a share of it; none where fewer than two
+/// blocks leave no interval.
+fn precision(sweep: &Swept) -> Option<Ratio> {
+    let curve = &sweep.curve;
+    let peak = curve.points.iter().find(|point| point.level == curve.peak)?;
+    let share = quotient(peak.throughput.half_width(), peak.throughput.value.0);
+    sweep.has_intervals.then_some(Ratio(share))
+}
+
 /// Counts over the sweep and the effects phase; `trials` are those that count.
 pub(crate) fn protocol(
     record: &RunRecord,
     trials: &[&TrialRecord],
-    sweep_blocks: u32,
+    sweep: &Swept,
     effect_blocks: u32,
 ) -> Protocol {
     let analysed = || record.trials.iter().filter(|trial| trial.id.phase != Phase::WarmUp);
@@ -27,14 +37,14 @@ pub(crate) fn protocol(
         record.end.as_ref().map_or_else(|| last_seen(record), |end| end.elapsed.seconds().0);
     Protocol {
         name: record.plan.protocol,
-        precision: None,
+        precision: precision(sweep),
         elapsed: Seconds(elapsed),
         slices: tally(trials.len()),
         repeated: with(|d| matches!(d, Disposition::Polluted)),
         kept_polluted: with(|d| matches!(d, Disposition::KeptPolluted)),
         failed: with(|d| matches!(d, Disposition::Failed { .. })),
         slice: record.plan.slice.seconds(),
-        sweep_blocks,
+        sweep_blocks: sweep.blocks,
         effect_blocks,
         starts: starts(record),
         seed: record.plan.seed,
@@ -66,5 +76,10 @@ pub(crate) fn polluted_share(protocol: &Protocol) -> f64 {
     let all = count(
         u64::from(protocol.slices) + u64::from(protocol.repeated) + u64::from(protocol.failed),
     );
-    crate::number::quotient(polluted, all)
+    quotient(polluted, all)
+}
+
+/// Share of the slices that count which were kept although polluted.
+pub(crate) fn kept_share(protocol: &Protocol) -> f64 {
+    quotient(count(u64::from(protocol.kept_polluted)), count(u64::from(protocol.slices)))
 }

@@ -3,12 +3,13 @@
 use crate::groups::{Groups, is_wait_for_work};
 use crate::lock_work::LockWork;
 use crate::number::{count, finite, quotient, seconds};
+use crate::requests::is_for_request;
 use crate::stacks::{Function, Stacks, function_of};
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::units::Unit;
 use kneepoint_vocab::{
-    ArmId, CoreTime, Fact, Frame, Level, Phase, StackId, StackKind, ThreadRole, ThreadTime,
-    TrialRecord, Wait,
+    ArmId, Clients, CoreTime, Fact, Frame, Level, Phase, StackId, StackKind, TaskOwner, ThreadRole,
+    ThreadTime, TrialRecord, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +65,13 @@ impl Functions {
 fn classify(frames: &[Frame], work: &LockWork, groups: &Groups) -> Function {
     let plain = function_of(frames);
     match work.of(frames) {
-        None => plain,
+        None => match groups.spun_for(frames) {
+            Some(group) => {
+                let label = format!("spinning for {}", groups.list[group].name);
+                Function { kind: LineKind::Kernel, label, lock: Some(group) }
+            }
+            None => plain,
+        },
         Some(group) => {
             let name = &groups.list[group].name;
             let label = match plain.kind {
@@ -86,7 +93,11 @@ pub(crate) struct Row {
     /// CPU of the system under test, summed over its threads.
     pub(crate) system: f64,
     pub(crate) generator: f64,
+    /// CPU of the generator's threads, on whatever cores; none where threads were not seen.
+    pub(crate) generator_threads: f64,
     pub(crate) foreign: f64,
+    /// Threads of the kernel.
+    pub(crate) kernel: f64,
     pub(crate) kneepoint: f64,
     pub(crate) idle: f64,
     pub(crate) idle_scheduler: f64,
@@ -100,6 +111,10 @@ pub(crate) struct Row {
     pub(crate) clients: f64,
     /// Other threads that were blocked for most of their life.
     pub(crate) idle_threads: f64,
+    /// Client threads that wait for the next request.
+    pub(crate) no_request: f64,
+    /// Idle core-time charged to those waits.
+    pub(crate) idle_no_request: f64,
     /// Switches off a core a second.
     pub(crate) switches: f64,
     /// Idle core-time charged, by wait group.
@@ -131,10 +146,11 @@ pub(crate) fn digest<'a>(
     trials: &[&'a TrialRecord],
     groups: &Groups,
     functions: &Functions,
+    clients: Clients,
 ) -> Vec<Slice<'a>> {
     trials
         .iter()
-        .filter_map(|trial| row(trial, groups, functions).map(|row| Slice { trial, row }))
+        .filter_map(|trial| row(trial, groups, functions, clients).map(|row| Slice { trial, row }))
         .collect()
 }
 
@@ -149,7 +165,12 @@ pub(crate) fn sweep_at<'s, 'a>(slices: &'s [Slice<'a>], level: Level) -> Vec<&'s
         .collect()
 }
 
-fn row(trial: &TrialRecord, groups: &Groups, functions: &Functions) -> Option<Row> {
+fn row(
+    trial: &TrialRecord,
+    groups: &Groups,
+    functions: &Functions,
+    clients: Clients,
+) -> Option<Row> {
     let core = trial.facts.iter().find_map(|fact| match fact {
         Fact::CoreTime(core) if core.cores > 0 && core.total.0 > 0 => Some(*core),
         _ => None,
@@ -168,6 +189,13 @@ fn row(trial: &TrialRecord, groups: &Groups, functions: &Functions) -> Option<Ro
     add_threads(&mut row, trial, window);
     for fact in &trial.facts {
         match fact {
+            Fact::Wait(wait) if is_for_request(clients, wait) => {
+                row.no_request += seconds(wait.blocked) / window;
+                row.idle_no_request += seconds(wait.idle_charged) / window;
+            }
+            Fact::Task(task) if task.owner == TaskOwner::Generator => {
+                row.generator_threads += quotient(seconds(task.cpu), seconds(task.over));
+            }
             Fact::Wait(wait) => add_wait(&mut row, trial, wait, groups, window),
             Fact::Stack(stack) if stack.kind == StackKind::OnCpu => {
                 if let Some(position) = functions.of(stack.stack) {
@@ -185,6 +213,7 @@ fn add_cores(row: &mut Row, core: &CoreTime, window: f64) {
     row.system = seconds(core.system) / window;
     row.generator = seconds(core.generator) / window;
     row.foreign = (seconds(core.foreign) + seconds(core.kernel)) / window;
+    row.kernel = seconds(core.kernel) / window;
     row.kneepoint = seconds(core.kneepoint) / window;
     row.idle = seconds(core.idle) / window;
     row.idle_scheduler = seconds(core.idle_scheduler) / window;
@@ -254,6 +283,10 @@ impl Row {
         self.system += weight * other.system;
         self.generator += weight * other.generator;
         self.foreign += weight * other.foreign;
+        self.kernel += weight * other.kernel;
+        self.generator_threads += weight * other.generator_threads;
+        self.no_request += weight * other.no_request;
+        self.idle_no_request += weight * other.idle_no_request;
         self.kneepoint += weight * other.kneepoint;
         self.idle += weight * other.idle;
         self.idle_scheduler += weight * other.idle_scheduler;

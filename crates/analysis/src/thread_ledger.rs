@@ -79,6 +79,8 @@ impl Lines<'_> {
                 |row| row.blocked[*group]
             });
         }
+        let next = "idle, waiting for the next request";
+        self.add(LineKind::IdleNoWork, next, Some(Slot::Generator), |row| row.no_request);
         self.add(LineKind::IdleOther, "blocked on other things", None, |row| {
             let rest =
                 |(group, time): (usize, &f64)| if shown.contains(&group) { 0.0 } else { *time };
@@ -92,7 +94,7 @@ fn share_of(row: &Row, function: usize) -> f64 {
 }
 
 fn placed(row: &Row) -> f64 {
-    row.running + row.runnable + row.blocked.iter().sum::<f64>()
+    row.running + row.runnable + row.no_request + row.blocked.iter().sum::<f64>()
 }
 
 /// The ledger of one level. Where no client thread is known all of it is unattributed.

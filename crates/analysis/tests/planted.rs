@@ -346,7 +346,7 @@ fn a_kernel_lock_is_named_by_its_taker() {
     waiting_in(&mut record, WaitReason::KernelLock, &frames);
     let findings = analyse(&record);
     assert_eq!(findings.causes[0].kind, CauseKind::KernelLock);
-    assert_eq!(findings.causes[0].name, "kernel lock in shmem_file_write_iter");
+    assert_eq!(findings.causes[0].name, "inode rwsem (shmem_file_write_iter)");
 }
 
 #[test]
