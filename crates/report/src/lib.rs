@@ -15,6 +15,7 @@ pub mod export;
 pub mod html;
 pub mod json;
 pub mod number;
+pub(crate) mod series;
 pub mod terminal;
 pub mod text;
 pub(crate) mod words;

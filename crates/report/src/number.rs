@@ -4,7 +4,7 @@
 //! or one further where that digit rounds to 1 or 2, so that rounding never eats a visible part of
 //! the interval. A number without an interval gets three significant digits.
 
-use kneepoint_vocab::{Cores, Estimate, PerSecond, Ratio, Seconds, Unit};
+use kneepoint_vocab::{Cores, Count, Estimate, PerSecond, Ratio, Seconds, Unit};
 
 /// Significant digits of a number that has no interval, and the most of one whose interval is
 /// narrower than that.
@@ -16,13 +16,23 @@ const MOST_DIGITS: i32 = 4;
 pub struct Shown {
     /// The value with its unit, e.g. `10.7k` or `22.4 µs`.
     pub value: String,
-    /// The interval without unit, e.g. `[10.4–11.0]`.
+    /// The interval without unit, e.g. `[10.4–11.0]`; empty where there is none, both ends being
+    /// the value.
     pub interval: String,
 }
 
 impl std::fmt::Display for Shown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.value, self.interval)
+        f.write_str(&self.value)?;
+        if self.interval.is_empty() { Ok(()) } else { write!(f, " {}", self.interval) }
+    }
+}
+
+impl Shown {
+    /// The interval for a column of its own: a dash where there is none.
+    #[must_use]
+    pub fn interval_or_dash(&self) -> String {
+        if self.interval.is_empty() { "–".to_owned() } else { self.interval.clone() }
     }
 }
 
@@ -92,7 +102,11 @@ fn bare(value: f64, decimals: usize) -> String {
     if value < 0.0 && !nothing { format!("−{text}") } else { text }
 }
 
+#[allow(clippy::float_cmp, reason = "an interval that was never estimated has equal ends")]
 fn shown(value: f64, low: f64, high: f64, step: Step) -> Shown {
+    if low == value && high == value {
+        return Shown { value: alone(value, step), interval: String::new() };
+    }
     let (value, low, high) = (value / step.divisor, low / step.divisor, high / step.divisor);
     let places = decimals(value, (high - low) / 2.0);
     let dash = if low < 0.0 { " to " } else { "–" };
@@ -124,6 +138,12 @@ pub fn plain_rate(value: PerSecond) -> String {
 #[must_use]
 pub fn plain(value: f64) -> String {
     alone(value, step_for(value, &COUNT_STEPS))
+}
+
+/// A mean number of things, with one decimal: `4.1`.
+#[must_use]
+pub fn plain_mean(value: Count) -> String {
+    bare(value.get(), 1)
 }
 
 /// A whole number with thin groups of three: `24 576`.

@@ -42,6 +42,31 @@ fn forty_columns() {
 }
 
 #[test]
+fn a_server_on_several_cores() {
+    let text = terminal::render(&synthetic::server::server(), 80, false);
+    assert!(text.lines().count() <= terminal::MOST_LINES, "one screen");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_server_on_forty_columns() {
+    insta::assert_snapshot!(terminal::render(&synthetic::server::server(), 40, false));
+}
+
+#[test]
+fn imported_results() {
+    let findings = synthetic::server::imported();
+    insta::assert_snapshot!(terminal::render(&findings, 80, false));
+    let page = html::render(&findings);
+    for words in ["<h3>Collector", "id=\"why\"", "id=\"cures\"", "Instruments", ">none", "A/A"] {
+        assert!(!page.contains(words), "{words}");
+    }
+    for words in ["pgbench output, a b.log", "precision of the peak ±3.1 %", "USL fit", "9 %"] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
+#[test]
 fn colour_only_adds() {
     let findings = synthetic::findings();
     let mut bare = String::new();

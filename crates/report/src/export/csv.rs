@@ -1,5 +1,7 @@
-//! The scaling curve as comma-separated values (RFC 4180), one row a level.
+//! The scaling curve as comma-separated values (RFC 4180), one row a level; with several numbers
+//! of cores, those of the fewest come first.
 
+use crate::series::Series;
 use kneepoint_vocab::findings::CurvePoint;
 use kneepoint_vocab::{Findings, Unit};
 
@@ -11,7 +13,8 @@ const HEADER: &str = "clients,cores,operations_per_second,low,high,ideal,\
 #[must_use]
 pub fn render(findings: &Findings) -> String {
     let mut out = HEADER.to_owned();
-    for point in &findings.curve.points {
+    let series = Series::of(findings);
+    for point in series.curves.iter().flat_map(|curve| &curve.points) {
         out.push_str(&row(point));
     }
     out

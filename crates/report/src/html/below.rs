@@ -3,7 +3,8 @@
 
 use crate::number;
 use crate::words::{self, Axis};
-use kneepoint_vocab::{Findings, Level, Ratio, Unit};
+use kneepoint_vocab::findings::Curve;
+use kneepoint_vocab::{Findings, Level, ProtocolName, Ratio, Unit};
 
 /// A name with its value.
 pub(super) type Fact = (String, String);
@@ -16,12 +17,20 @@ fn fact(name: &str, value: impl Into<String>) -> Fact {
 pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, String)> {
     let of =
         |name: &str, value: String, meaning: &str| (name.to_owned(), value, meaning.to_owned());
-    let mut strip = vec![of("knee", knee(findings, axis), "95 % of the peak is reached here")];
+    let knee = knee(&findings.curve, axis);
+    let mut strip = vec![of("knee", knee, "95 % of the peak is reached here")];
     if findings.curve.points.len() > 1 {
         let ratio = number::factor(&findings.curve.last_over_peak);
-        let meaning =
-            format!("{}; the curve {}", ratio.interval, words::shape(findings.curve.shape));
-        strip.push(of("last / peak", ratio.value, &meaning));
+        let shape = words::shape(findings.curve.shape);
+        let meaning = [ratio.interval, format!("the curve {shape}")];
+        let meaning = meaning.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+        strip.push(of("last / peak", ratio.value, &meaning.join("; ")));
+    }
+    if let Some(most) = findings.by_cores.last().filter(|_| findings.by_cores.len() > 1) {
+        let ratio = number::factor(&most.over_fewest);
+        let fewest = words::counted(findings.by_cores[0].cores, "core");
+        let meaning = format!("{} its peak over that of {fewest}", ratio.interval);
+        strip.push(of(&words::counted(most.cores, "core"), ratio.value, &meaning));
     }
     if findings.noise.pairs > 0 {
         let floor = format!("±{}", number::plain_percent(findings.noise.floor));
@@ -36,6 +45,11 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
         strip.push(of("ledger closes to", value, "what it could not place, of all cores"));
     }
     let protocol = &findings.protocol;
+    if words::imported(findings) {
+        let count = findings.curve.points.iter().map(|point| point.slices).sum::<u32>();
+        strip.push(of("results", count.to_string(), "imported, not measured here"));
+        return strip;
+    }
     let repeated = if protocol.repeated > 0 {
         format!(", {} repeated for pollution", protocol.repeated)
     } else {
@@ -46,14 +60,17 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
     strip
 }
 
-fn knee(findings: &Findings, axis: Axis) -> String {
-    let words = words::knee(findings, axis);
+fn knee(curve: &Curve, axis: Axis) -> String {
+    let words = words::knee(curve, axis);
     words.strip_prefix("at ").map_or_else(|| words.clone(), ToOwned::to_owned)
 }
 
-/// What collected, how much it can be believed, and what it cost.
+/// What collected, how much it can be believed, and what it cost; nothing for imported results.
 pub(super) fn collector(findings: &Findings, axis: Axis) -> Vec<Fact> {
     let collector = &findings.collector;
+    if words::imported(findings) && collector.tier.is_none() {
+        return Vec::new();
+    }
     let mut facts = vec![fact("tier", words::tier(collector.tier))];
     if let Some(cost) = &collector.programs {
         facts
@@ -100,12 +117,22 @@ fn worst(level: Level, ratio: Ratio, axis: Axis) -> String {
 pub(super) fn protocol(findings: &Findings) -> Vec<Fact> {
     let protocol = &findings.protocol;
     let noise = &findings.noise;
+    if words::imported(findings) {
+        return imported(findings);
+    }
     let steady = if protocol.steady {
         "ended before the sweep, by a change-point test"
     } else {
         "had not ended before the sweep"
     };
-    vec![
+    let mut facts = Vec::new();
+    if protocol.name == ProtocolName::Published {
+        facts.push(fact("protocol", "published, that of the recipe's document"));
+    }
+    if protocol.precision.is_some() || protocol.name != ProtocolName::Default {
+        facts.push(fact("throughput", words::precision(findings)));
+    }
+    facts.extend([
         fact("slices that count", protocol.slices.to_string()),
         fact("window of a slice", number::plain_seconds(protocol.slice)),
         fact("sweep blocks", protocol.sweep_blocks.to_string()),
@@ -133,22 +160,32 @@ pub(super) fn protocol(findings: &Findings) -> Vec<Fact> {
         fact("foreign CPU", number::plain_percent(protocol.foreign)),
         fact("steal", number::plain_percent(protocol.steal)),
         fact("seed", protocol.seed.to_string()),
-    ]
+    ]);
+    facts
 }
 
-/// The machine and versions.
+/// What is known of results that others measured.
+fn imported(findings: &Findings) -> Vec<Fact> {
+    let mut facts = vec![fact("throughput", words::precision(findings))];
+    facts.extend(words::source(findings).map(|source| fact("imported", source)));
+    facts
+}
+
+/// The machine and versions, as far as they are known.
 pub(super) fn machine(findings: &Findings) -> Vec<Fact> {
     let host = &findings.host;
+    let known = |known: bool, value: String| if known { value } else { String::new() };
     let mut facts = vec![
         fact("processor", host.cpu.as_str()),
-        fact("cores", host.cores.to_string()),
-        fact("memory", number::bytes(host.memory)),
+        fact("cores", known(host.cores > 0, host.cores.to_string())),
+        fact("memory", known(host.memory > 0, number::bytes(host.memory))),
         fact("kernel", host.kernel.as_str()),
         fact("distribution", host.distribution.as_str()),
         fact("Kneepoint", host.kneepoint.as_str()),
         fact("begun", host.begun.as_str()),
     ];
     facts.extend(host.notes.iter().cloned());
+    facts.retain(|(_, value)| !value.is_empty());
     facts
 }
 

@@ -183,7 +183,7 @@ fn table(findings: &Findings) -> Table {
             effect.label.clone(),
             words::over(findings, effect).unwrap_or_else(|| "baseline".to_owned()),
             shown.as_ref().map_or_else(dash, |shown| shown.value.clone()),
-            shown.map_or_else(dash, |shown| shown.interval),
+            shown.map_or_else(dash, |shown| shown.interval_or_dash()),
             effect.throughput.as_ref().map_or_else(dash, |rate| number::rate(rate).to_string()),
             words::verdict(effect.verdict),
             effect.pairs.to_string(),

@@ -7,8 +7,10 @@
 mod below;
 mod causes;
 mod curve;
+mod effort;
 mod flame;
 mod forest;
+mod instruments;
 mod ledgers;
 mod markup;
 mod policy;
@@ -16,6 +18,7 @@ mod scale;
 mod stack;
 mod table;
 
+use crate::series::{self, Series};
 use crate::text;
 use crate::words::{self, Axis};
 use askama::Template;
@@ -61,13 +64,19 @@ struct Page<'a> {
     script: &'static str,
     focus: String,
     axis_word: &'static str,
+    ledger_axis: &'static str,
     strip: Vec<(String, String, String)>,
     serious: Vec<&'a Caveat>,
+    effort: Vec<(&'static str, String)>,
+    bottleneck: Option<&'a str>,
+    picks: Markup,
     curve_wide: Markup,
     curve_narrow: Markup,
     curve_table: Markup,
-    knee: String,
-    shape: &'static str,
+    peaks: Markup,
+    several: bool,
+    lede: String,
+    why: bool,
     fits: Vec<(String, Vec<Fact>)>,
     core: ledgers::Ledger,
     thread: ledgers::Ledger,
@@ -76,6 +85,7 @@ struct Page<'a> {
     on_cpu: Markup,
     forest: forest::Forest<'a>,
     noise: Option<String>,
+    instruments: Markup,
     collector: Vec<Fact>,
     protocol: Vec<Fact>,
     machine: Vec<Fact>,
@@ -86,6 +96,7 @@ struct Page<'a> {
 impl<'a> Page<'a> {
     fn of(findings: &'a Findings) -> Self {
         let axis = Axis::of(findings);
+        let series = Series::of(findings);
         let mut caveats: Vec<&Caveat> = findings.caveats.iter().collect();
         caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
         let serious = words::severity(kneepoint_vocab::findings::Severity::Serious);
@@ -95,18 +106,26 @@ impl<'a> Page<'a> {
             style: STYLE,
             script: SCRIPT,
             focus: axis.phrase(findings.focus),
-            axis_word: axis.word(),
+            axis_word: series.axis.word(),
+            ledger_axis: axis.word(),
             strip: below::strip(findings, axis),
             serious: caveats
                 .iter()
                 .copied()
                 .filter(|caveat| words::severity(caveat.severity) == serious)
                 .collect(),
-            curve_wide: curve::draw(findings, axis, 1000.0, "wide"),
-            curve_narrow: curve::draw(findings, axis, 330.0, "narrow"),
-            curve_table: curve::table(findings, axis).folded("The curve in numbers"),
-            knee: words::knee(findings, axis),
-            shape: words::shape(findings.curve.shape),
+            effort: effort::lines(findings),
+            bottleneck: findings.generator.as_ref().and_then(|one| one.bottleneck.as_deref()),
+            picks: curve::picks(findings),
+            curve_wide: curve::draw(findings, 1000.0, "wide"),
+            curve_narrow: curve::draw(findings, 330.0, "narrow"),
+            curve_table: curve::table(findings).folded("The curve in numbers"),
+            peaks: curve::peaks(findings),
+            several: series.several(),
+            lede: lede(&series),
+            why: !findings.ledgers.is_empty()
+                || !findings.causes.is_empty()
+                || findings.on_cpu.is_some(),
             fits: below::fits(findings),
             core: ledgers::core(findings, axis),
             thread: ledgers::thread(findings, axis),
@@ -120,6 +139,7 @@ impl<'a> Page<'a> {
             forest: forest::forest(findings),
             noise: (findings.noise.pairs > 0)
                 .then(|| crate::number::plain_percent(findings.noise.floor)),
+            instruments: instruments::instruments(findings, axis),
             collector: below::collector(findings, axis),
             protocol: below::protocol(findings),
             machine: below::machine(findings),
@@ -130,6 +150,19 @@ impl<'a> Page<'a> {
             command: below::command(findings),
         }
     }
+}
+
+/// The knee and the shape; with several core counts, those of the most cores.
+fn lede(series: &Series<'_>) -> String {
+    let Some(curve) = series.last() else { return String::new() };
+    let on = if series.several() {
+        format!("On {}: knee", words::counted(series::cores(curve), "core"))
+    } else {
+        "Knee".to_owned()
+    };
+    let then = if series.several() { "; the" } else { ". The" };
+    let knee = words::knee(curve, series.axis);
+    format!("{on} {knee}{then} curve {}.", words::shape(curve.shape))
 }
 
 /// Threads of the focus level that wait for work and are part of no operation.

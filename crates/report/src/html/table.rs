@@ -6,7 +6,7 @@ use super::markup::{Markup, Tag};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     head: Vec<String>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Markup>>,
 }
 
 impl Table {
@@ -15,7 +15,19 @@ impl Table {
     }
 
     pub(super) fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
+        self.cells(cells.into_iter().map(|cell| Markup::text(&cell.into())));
+    }
+
+    /// A row with more than text in it.
+    pub(super) fn cells(&mut self, cells: impl IntoIterator<Item = Markup>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The table under a line that names it.
+    pub(super) fn named(&self, line: &str) -> Markup {
+        let mut out = Tag::of("p", "table-name").text(line).done();
+        out.push(&self.markup());
+        out
     }
 
     /// The table in a box that scrolls where the page is narrow.
@@ -40,10 +52,10 @@ impl Table {
     }
 }
 
-fn row(cells: &[String]) -> Markup {
+fn row(cells: &[Markup]) -> Markup {
     let cells = cells.iter().enumerate().map(|(index, cell)| {
         let tag = if index == 0 { Tag::new("th").attr("scope", "row") } else { Tag::new("td") };
-        tag.text(cell).done()
+        tag.with(cell).done()
     });
     Tag::new("tr").with(&cells.collect()).done()
 }

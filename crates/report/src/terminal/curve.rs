@@ -12,6 +12,7 @@ const LABEL: usize = 10;
 /// The most of them, so that a long word for an operation leaves room for the levels.
 const WIDEST_LABEL: usize = 18;
 
+/// One curve: levels, throughput, bars and notes.
 pub(super) fn lines(findings: &Findings, axis: Axis, width: usize) -> Vec<Line> {
     let named = format!("{}/s", text::disarm(&findings.operation));
     let label = (text::columns(&named) + 1).max(LABEL);
@@ -41,7 +42,7 @@ fn picture(
     }
     let all = points.len() == findings.curve.points.len();
     let rows = rows(findings, axis, &points, column, (unit, label));
-    let mut notes = notes(findings, axis).to_vec();
+    let mut notes = notes(findings, axis);
     notes.extend(said.map(str::to_owned));
     let (lines, apart) = beside(rows, &notes, width);
     (lines, all && apart)
@@ -62,7 +63,7 @@ fn rows(
     let mut bars = Line::new(Style::Plain, &" ".repeat(label));
     for (index, point) in points.iter().enumerate() {
         let end = label + (index + 1) * column;
-        let star = if point.level == findings.focus { "*" } else { "" };
+        let star = if explained(findings) && point.level == findings.focus { "*" } else { "" };
         let shown = number::rate(&point.throughput).value;
         levels = levels.plain(&(axis.tick(point.level) + star)).to(end);
         rates = rates.then(Style::Bold, &text::clip(&shown, column - 1)).to(end);
@@ -101,7 +102,7 @@ fn chosen(findings: &Findings, fitting: usize) -> Vec<&CurvePoint> {
 }
 
 /// What the picture shows, the knee, and what follows it.
-fn notes(findings: &Findings, axis: Axis) -> [String; 3] {
+fn notes(findings: &Findings, axis: Axis) -> Vec<String> {
     let curve = &findings.curve;
     let last = curve.points.last().map(|point| axis.tick(point.level)).unwrap_or_default();
     let ratio = number::factor(&curve.last_over_peak);
@@ -110,8 +111,19 @@ fn notes(findings: &Findings, axis: Axis) -> [String; 3] {
         Shape::Flat => format!("{ratio} of its peak at {last}"),
         Shape::Retrograde | Shape::Collapse => format!("falls to {ratio} at {last}"),
     };
-    let knee = format!("knee {}", words::knee(findings, axis));
-    [format!("* causes and cures at {}", axis.phrase(findings.focus)), knee, after]
+    let knee = format!("knee {}", words::knee(&findings.curve, axis));
+    let star = format!("* causes and cures at {}", axis.phrase(findings.focus));
+    let star = explained(findings).then_some(star);
+    star.into_iter().chain([knee, after]).collect()
+}
+
+/// Whether something follows on the focus level: of imported results there may be the curve alone.
+pub(super) fn explained(findings: &Findings) -> bool {
+    let nothing = findings.ledgers.is_empty()
+        && findings.causes.is_empty()
+        && findings.effects.is_empty()
+        && findings.instruments.is_empty();
+    !nothing
 }
 
 /// Notes to the right of the picture where there is room, else below it; and whether there was.
@@ -121,6 +133,7 @@ fn beside(picture: [Line; 3], notes: &[String], width: usize) -> (Vec<Line>, boo
     if column + widest <= width {
         let mut rows: Vec<Line> = picture.into_iter().collect();
         rows.resize(notes.len().max(rows.len()), Line::default());
+        let notes = notes.iter().map(String::as_str).chain(std::iter::repeat(""));
         let noted = rows.into_iter().zip(notes);
         let lines = noted.map(|(line, note)| line.to(column).then(Style::Faint, note)).collect();
         return (lines, true);

@@ -28,6 +28,9 @@ struct Row {
 pub(super) fn lines(findings: &Findings, axis: Axis, width: usize, most: usize) -> Vec<Line> {
     let Some(ledger) = focus(findings) else { return Vec::new() };
     let total = ledger.core.total;
+    // The title already says how many cores, where these are the cores of the level.
+    let said = (total.get() - f64::from(findings.focus.cores)).abs() < 0.05;
+    let axis = if axis == Axis::Both && said { Axis::Clients } else { axis };
     let room = (width / 4).clamp(4, 30);
     let title = format!(
         "Where {} {} at {}",

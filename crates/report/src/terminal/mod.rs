@@ -3,9 +3,12 @@
 mod curve;
 mod ledger;
 mod line;
+mod seen;
+mod several;
 mod verdicts;
 
 use crate::number;
+use crate::series::Series;
 use crate::text;
 use crate::words::{self, Axis};
 use kneepoint_vocab::Findings;
@@ -16,38 +19,55 @@ use line::{Line, Style, wrap};
 pub const MOST_LINES: usize = 29;
 
 /// Lines that a rendering aims at; the caller's own line and a prompt still leave it on a screen.
+/// Several numbers of cores, or a load generator, may take it to [`MOST_LINES`].
 pub const SCREEN: usize = 27;
 
 /// Treatments that are all shown, whatever else must go: what did not help is part of the story.
 const EFFECTS: usize = 6;
 
-/// The most rows of the ledger and of causes, and whether the first cause's path has a row.
+/// What may be shown of parts that can be cut short.
 #[derive(Clone, Copy)]
 struct Budget {
+    /// Rows of the ledger.
     ledger: usize,
+    /// Causes, and whether the first one's path has a row.
     causes: usize,
     path: bool,
+    /// Numbers of cores, where there are several, and whether they have bars.
+    curves: usize,
+    bars: bool,
+    /// Lines on the generator and of the classic instruments.
+    seen: usize,
 }
 
 /// From generous to frugal; the first that fits one screen is taken.
-const BUDGETS: [Budget; 6] = [
-    Budget { ledger: 6, causes: 3, path: true },
-    Budget { ledger: 6, causes: 2, path: true },
-    Budget { ledger: 6, causes: 2, path: false },
-    Budget { ledger: 6, causes: 1, path: false },
-    Budget { ledger: 5, causes: 1, path: false },
-    Budget { ledger: 4, causes: 1, path: false },
+const BUDGETS: [Budget; 10] = [
+    Budget { ledger: 6, causes: 3, path: true, ..ALL },
+    Budget { ledger: 6, causes: 2, path: true, ..ALL },
+    Budget { ledger: 6, causes: 2, path: false, ..ALL },
+    Budget { ledger: 6, causes: 1, path: false, ..ALL },
+    Budget { ledger: 5, causes: 1, path: false, ..ALL },
+    Budget { ledger: 4, causes: 1, path: false, ..ALL },
+    Budget { bars: false, ..LEAST },
+    Budget { bars: false, curves: 4, ..LEAST },
+    Budget { bars: false, curves: 3, seen: 3, ..LEAST },
+    Budget { bars: false, curves: 3, seen: 1, ..LEAST },
 ];
+const ALL: Budget =
+    Budget { ledger: 6, causes: 3, path: true, curves: 8, bars: true, seen: usize::MAX };
+const LEAST: Budget = Budget { ledger: 4, causes: 1, path: false, ..ALL };
 
 /// Renders findings as at most [`MOST_LINES`] lines of at most `width` columns, each ended by a
 /// line feed. Bars are drawn in UTF-8 block characters. With `colour`, ANSI colours are added;
 /// nothing is said by colour alone.
 #[must_use]
 pub fn render(findings: &Findings, width: usize, colour: bool) -> String {
+    let plain = findings.generator.is_none() && findings.by_cores.is_empty();
+    let aim = if plain { SCREEN } else { MOST_LINES };
     let mut lines = Vec::new();
     for budget in BUDGETS {
         lines = compose(findings, width, budget);
-        if lines.len() <= SCREEN {
+        if lines.len() <= aim {
             break;
         }
     }
@@ -63,9 +83,17 @@ pub fn render(findings: &Findings, width: usize, colour: bool) -> String {
 fn compose(findings: &Findings, width: usize, budget: Budget) -> Vec<Line> {
     let axis = Axis::of(findings);
     let mut lines = header(findings, width);
+    let series = Series::of(findings);
+    let picture = if series.several() {
+        several::lines(findings, &series, width, budget.curves, budget.bars)
+    } else {
+        curve::lines(findings, series.axis, width)
+    };
+    let mut where_spent = ledger::lines(findings, axis, width, budget.ledger);
+    where_spent.extend(seen::lines(findings, width, budget.seen));
     let sections = [
-        curve::lines(findings, axis, width),
-        ledger::lines(findings, axis, width, budget.ledger),
+        picture,
+        where_spent,
         verdicts::causes(findings, width, budget.causes, budget.path),
         verdicts::effects(findings, width, EFFECTS),
     ];
@@ -86,23 +114,8 @@ fn focus(findings: &Findings) -> Option<&LevelLedger> {
 
 /// The machine and the effort, on one line where they fit, and what they are worth.
 fn header(findings: &Findings, width: usize) -> Vec<Line> {
-    let host = &findings.host;
-    let machine = format!(
-        "{}, {}, {}, {}",
-        words::counted(host.cores, "core"),
-        number::bytes(host.memory),
-        words::short_kernel(&host.kernel),
-        words::short_distribution(&host.distribution)
-    );
-    let protocol = &findings.protocol;
-    let mut effort = format!(
-        "{}, {}",
-        number::brief_seconds(protocol.elapsed),
-        words::counted(protocol.slices, "slice")
-    );
-    if protocol.repeated > 0 {
-        effort += &format!(", {} repeated", protocol.repeated);
-    }
+    let machine = machine(findings);
+    let effort = effort(findings);
     let column = width.saturating_sub(text::columns(&effort));
     let name = text::clip(&text::disarm(&findings.recipe), column.saturating_sub(2));
     let title = Line::new(Style::Bold, &name);
@@ -113,16 +126,51 @@ fn header(findings: &Findings, width: usize) -> Vec<Line> {
         let first = title.to(column).then(Style::Faint, &effort);
         vec![first, Line::new(Style::Faint, &machine)]
     };
-    lines.push(quality(findings));
+    lines.extend(quality(findings, width));
     lines.extend(distrust(findings, width));
+    lines.extend(bottleneck(findings, width));
     for line in wrap(&findings.headline, width).into_iter().take(2) {
         lines.push(Line::new(Style::Bold, &line));
     }
     lines
 }
 
-/// The noise floor, the collector's cost and how well the ledger closes.
-fn quality(findings: &Findings) -> Line {
+/// The machine as far as it is known, or where imported results come from.
+fn machine(findings: &Findings) -> String {
+    if let Some(source) = words::source(findings) {
+        return format!("imported {source}");
+    }
+    let host = &findings.host;
+    format!(
+        "{}, {}, {}, {}",
+        words::counted(host.cores, "core"),
+        number::bytes(host.memory),
+        words::short_kernel(&host.kernel),
+        words::short_distribution(&host.distribution)
+    )
+}
+
+/// How long it took and how many slices; for imported results, how many there are.
+fn effort(findings: &Findings) -> String {
+    let protocol = &findings.protocol;
+    if words::imported(findings) {
+        let results = findings.curve.points.iter().map(|point| point.slices).sum();
+        return words::counted(results, "result");
+    }
+    let mut effort = format!(
+        "{}, {}",
+        number::brief_seconds(protocol.elapsed),
+        words::counted(protocol.slices, "slice")
+    );
+    if protocol.repeated > 0 {
+        effort += &format!(", {} repeated", protocol.repeated);
+    }
+    effort
+}
+
+/// The noise floor, the collector's cost and how well the ledger closes; the protocol where it
+/// is not Kneepoint's own.
+fn quality(findings: &Findings, width: usize) -> Vec<Line> {
     let mut parts = Vec::new();
     if findings.noise.pairs > 0 {
         parts.push(format!("noise floor ±{} (A/A)", number::plain_percent(findings.noise.floor)));
@@ -133,7 +181,29 @@ fn quality(findings: &Findings) -> Line {
     if let Some(ledger) = focus(findings) {
         parts.push(format!("ledger closes to {}", number::plain_percent(ledger.core.closes_to)));
     }
-    Line::new(Style::Plain, &parts.join("   "))
+    let protocol = if words::imported(findings) {
+        Some(words::precision(findings))
+    } else {
+        words::protocol(findings)
+    };
+    let mut said = vec![parts.join("   ")];
+    if let Some(protocol) = protocol {
+        if text::columns(&said[0]) + 3 + text::columns(&protocol) <= width && !parts.is_empty() {
+            said[0] += &format!("   {protocol}");
+        } else {
+            said.push(protocol);
+        }
+    }
+    said.retain(|words| !words.is_empty());
+    said.into_iter().map(|words| Line::new(Style::Plain, &words)).collect()
+}
+
+/// That the load generator limits the throughput, where it does.
+fn bottleneck(findings: &Findings, width: usize) -> Vec<Line> {
+    let reason = findings.generator.as_ref().and_then(|one| one.bottleneck.as_ref());
+    let Some(reason) = reason else { return Vec::new() };
+    let words = wrap(&format!("The load generator limits the throughput: {reason}"), width);
+    words.into_iter().take(2).map(|line| Line::new(Style::Bad, &line)).collect()
 }
 
 /// Why the verdicts cannot be relied on, where that is so.

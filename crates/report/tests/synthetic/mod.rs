@@ -3,6 +3,7 @@
 
 mod causes;
 mod effects;
+pub(crate) mod server;
 
 use kneepoint_vocab::findings::{
     Caveat, Collector, CoreLedger, CoreLine, Curve, CurvePoint, Fit, FitParameter, Knee,

@@ -1,7 +1,16 @@
 //! The words for what findings name by kind, the same in every format.
 
+mod evidence;
+
+pub(crate) use evidence::{
+    counts, generator, imported, odd_sum, owner, precision, protocol, saturated, source,
+    whole_percent,
+};
+
 use crate::number;
-use kneepoint_vocab::findings::{Cause, CauseKind, Effect, LineKind, Severity, Shape, Verdict};
+use kneepoint_vocab::findings::{
+    Cause, CauseKind, Curve, Effect, LineKind, Severity, Shape, Verdict,
+};
 use kneepoint_vocab::{Findings, Level, Tier};
 
 /// What varies along a run's levels, and so how a level is named.
@@ -13,8 +22,15 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
+    /// What varies over the whole run.
     pub(crate) fn of(findings: &Findings) -> Self {
-        let mut levels = findings.curve.points.iter().map(|point| point.level);
+        let others = findings.by_cores.iter().map(|one| &one.curve);
+        let curves = std::iter::once(&findings.curve).chain(others);
+        Self::along(curves.flat_map(|curve| &curve.points).map(|point| point.level))
+    }
+
+    /// What varies along these levels.
+    pub(crate) fn along(mut levels: impl Iterator<Item = Level>) -> Self {
         let Some(first) = levels.next() else { return Self::Clients };
         let (mut clients, mut cores) = (false, false);
         for level in levels {
@@ -227,15 +243,17 @@ pub(crate) const fn tier(tier: Option<Tier>) -> &'static str {
 }
 
 /// The knee: `at 4 clients [2–8]`, or that it was not reached.
-pub(crate) fn knee(findings: &Findings, axis: Axis) -> String {
-    let knee = &findings.curve.knee;
+pub(crate) fn knee(curve: &Curve, axis: Axis) -> String {
+    let knee = &curve.knee;
     if knee.beyond_last {
-        return findings.curve.points.last().map_or_else(
+        return curve.points.last().map_or_else(
             || "not reached".to_owned(),
             |last| format!("beyond {}", axis.phrase(last.level)),
         );
     }
-    let (low, high) = (axis.tick(knee.low), axis.tick(knee.high));
+    let within = Axis::along(curve.points.iter().map(|point| point.level));
+    let tick = if axis == Axis::Both { within } else { axis };
+    let (low, high) = (tick.tick(knee.low), tick.tick(knee.high));
     format!("at {} [{low}–{high}]", axis.phrase(knee.level))
 }
 

@@ -1,97 +1,112 @@
 //! Picture 1, where it stops scaling: throughput against level, with its interval, the ideal,
 //! fitted laws, the knee, and treated arms beside the baseline.
 
+mod numbers;
+mod peaks;
+mod several;
+
+pub(super) use numbers::table;
+pub(super) use peaks::peaks;
+pub(super) use several::picks;
+
 use super::markup::{Markup, Tag, apart, label, line, path, picture};
 use super::scale::{Scale, ceiling};
-use super::table::Table;
 use crate::number;
+use crate::series::{self, Series};
 use crate::words::{self, Axis};
-use kneepoint_vocab::findings::{CurvePoint, Effect, Verdict};
+use kneepoint_vocab::findings::{Curve, CurvePoint, Effect, Verdict};
 use kneepoint_vocab::{ArmRole, Findings, Level, Unit};
 
 /// The ideal may leave the picture where it is this many times the highest measurement.
 const HEADROOM: f64 = 2.6;
+/// The same where several curves share the picture.
+const LITTLE_HEADROOM: f64 = 1.4;
 
 /// Places of one drawing.
 struct Plot<'a> {
     findings: &'a Findings,
-    axis: Axis,
+    series: Series<'a>,
     width: f64,
     height: f64,
     left: f64,
     right: f64,
     bottom: f64,
     y: Scale,
-    x: Vec<f64>,
+    /// What stands along the axis, and where.
+    x: Vec<(Level, f64)>,
 }
 
 /// The picture at one width in pixels; its height follows.
-pub(super) fn draw(findings: &Findings, axis: Axis, width: f64, class: &str) -> Markup {
-    let plot = Plot::new(findings, axis, width);
+pub(super) fn draw(findings: &Findings, width: f64, class: &str) -> Markup {
+    let plot = Plot::new(findings, width);
     let mut inside = plot.grid();
-    inside.push(&plot.laws());
-    inside.push(&plot.knee());
-    inside.push(&plot.baseline());
-    inside.push(&plot.readings());
-    inside.push(&plot.arms());
-    let name = format!(
-        "Throughput against {}. Knee {}; the curve {}. The table below holds the numbers.",
-        axis.word(),
-        words::knee(findings, axis),
-        words::shape(findings.curve.shape)
-    );
-    picture(class, width, plot.height, &name, &inside)
-}
-
-/// The points of the picture as a table.
-pub(super) fn table(findings: &Findings, axis: Axis) -> Table {
-    let fits = &findings.curve.fits;
-    let mut head = vec![axis.word().to_owned()];
-    head.extend(["throughput /s", "95 % interval", "ideal /s"].map(str::to_owned));
-    head.extend(fits.iter().map(|fit| format!("{} fit /s", fit.law)));
-    head.extend(
-        ["mean time", "median", "95 %", "99 %", "switches /s", "slices"].map(str::to_owned),
-    );
-    let mut table = Table::new(head);
-    for (index, point) in findings.curve.points.iter().enumerate() {
-        let shown = number::rate(&point.throughput);
-        let mut row = vec![axis.tick(point.level), shown.value, shown.interval];
-        row.push(number::plain_rate(point.ideal));
-        row.extend(fits.iter().map(|fit| {
-            fit.fitted.get(index).map_or_else(|| "–".to_owned(), |rate| number::plain_rate(*rate))
-        }));
-        let times = point.latency.map(|time| [time.mean, time.p50, time.p95, time.p99]);
-        row.extend(times.map_or_else(
-            || [(); 4].map(|()| "–".to_owned()),
-            |times| times.map(|time| number::plain_seconds(time.seconds())),
-        ));
-        row.push(point.switches.map_or_else(|| "–".to_owned(), number::plain_rate));
-        row.push(point.slices.to_string());
-        table.row(row);
+    if plot.series.several() {
+        inside.push(&plot.several());
+    } else {
+        let curve = &findings.curve;
+        inside.push(&plot.laws(curve));
+        inside.push(&plot.knee(curve));
+        inside.push(&plot.baseline(curve));
+        inside.push(&plot.readings());
     }
-    table
+    inside.push(&plot.arms());
+    picture(class, width, plot.height, &plot.said(), &inside)
 }
 
 impl<'a> Plot<'a> {
-    fn new(findings: &'a Findings, axis: Axis, width: f64) -> Self {
+    fn new(findings: &'a Findings, width: f64) -> Self {
+        let series = Series::of(findings);
+        let several = series.several();
         let height = (width * 0.56).clamp(230.0, 400.0);
         let (left, right, top, bottom) = (46.0, width - 14.0, 14.0, height - 38.0);
-        let points = &findings.curve.points;
-        let ends = points.iter().map(|point| point.throughput.high.get());
+        let points = || series.curves.iter().flat_map(|curve| &curve.points);
+        let ends = points().map(|point| point.throughput.high.get());
         let arms = treated(findings).filter_map(|arm| arm.throughput).map(|rate| rate.high.get());
         let measured = ends.chain(arms).filter(|end| end.is_finite()).fold(0.0, f64::max);
-        let ideal = points.iter().map(|point| point.ideal.get()).filter(|end| end.is_finite());
-        let ideal = ideal.fold(0.0, f64::max).min(measured * HEADROOM);
+        let ideal = points().map(|point| point.ideal.get()).filter(|end| end.is_finite());
+        let headroom = if several { LITTLE_HEADROOM } else { HEADROOM };
+        let ideal = ideal.fold(0.0, f64::max).min(measured * headroom);
         let most = ceiling(measured.max(ideal) * 1.04, 5);
         let y = Scale::linear((0.0, most), (bottom, top));
-        let x = places(points, axis, left + 26.0, right - 30.0);
-        Self { findings, axis, width, height, left, right, bottom, y, x }
+        let names = if several { several::NAMES } else { 30.0 };
+        let levels = series.levels();
+        let places = places(&levels, series.axis, left + 26.0, right - names);
+        let x = levels.into_iter().zip(places).collect();
+        Self { findings, series, width, height, left, right, bottom, y, x }
     }
 
-    /// The place of a level, if the curve has it.
+    /// The picture in words.
+    fn said(&self) -> String {
+        let axis = self.series.axis;
+        let told = self.series.curves.iter().map(|curve| {
+            let on = if self.series.several() {
+                format!("On {}: knee", words::counted(series::cores(curve), "core"))
+            } else {
+                "Knee".to_owned()
+            };
+            format!("{on} {}; the curve {}.", words::knee(curve, axis), words::shape(curve.shape))
+        });
+        format!(
+            "Throughput against {}. {} The table below holds the numbers.",
+            axis.word(),
+            told.collect::<Vec<_>>().join(" ")
+        )
+    }
+
+    /// The place of a level, if the picture has it.
     fn place(&self, level: Level) -> Option<f64> {
-        let points = &self.findings.curve.points;
-        points.iter().position(|point| point.level == level).map(|index| self.x[index])
+        let mut places = self.x.iter();
+        places.find(|(one, _)| self.series.same_place(*one, level)).map(|(_, x)| *x)
+    }
+
+    /// Places of a curve's points at some rate of each.
+    fn traced(&self, curve: &Curve, rate: impl Fn(usize, &CurvePoint) -> f64) -> Vec<(f64, f64)> {
+        let points = curve.points.iter().enumerate();
+        points
+            .filter_map(|(index, point)| {
+                Some((self.place(point.level)?, self.y.at(rate(index, point))))
+            })
+            .collect()
     }
 
     fn grid(&self) -> Markup {
@@ -102,40 +117,35 @@ impl<'a> Plot<'a> {
             let words = if tick > 0.0 { number::plain(tick) } else { "0".to_owned() };
             out.push(&label("tick end", self.left - 7.0, y + 4.0, &round_tick(&words)));
         }
-        let points = &self.findings.curve.points;
-        let ticks: Vec<(f64, String)> = points
-            .iter()
-            .zip(&self.x)
-            .map(|(point, x)| (*x, self.axis.tick(point.level)))
-            .collect();
-        let focus = points.iter().position(|point| point.level == self.findings.focus);
+        let axis = self.series.axis;
+        let ticks: Vec<(f64, String)> =
+            self.x.iter().map(|(level, x)| (*x, axis.tick(*level))).collect();
+        let in_focus = |level: Level| self.series.same_place(level, self.findings.focus);
+        let focus = self.x.iter().position(|(level, _)| in_focus(*level));
         let shown = apart(&ticks, focus);
-        for ((point, (x, words)), _) in
-            points.iter().zip(&ticks).zip(shown).filter(|(_, shown)| *shown)
+        for (((level, _), (x, words)), _) in
+            self.x.iter().zip(&ticks).zip(shown).filter(|(_, shown)| *shown)
         {
-            let class =
-                if point.level == self.findings.focus { "tick mid strong" } else { "tick mid" };
+            let class = if in_focus(*level) { "tick mid strong" } else { "tick mid" };
             out.push(&label(class, *x, self.bottom + 17.0, words));
         }
         let middle = f64::midpoint(self.left, self.right);
-        out.push(&label("tick mid", middle, self.height - 5.0, self.axis.word()));
+        out.push(&label("tick mid", middle, self.height - 5.0, axis.word()));
         out
     }
 
     /// The ideal and the fitted laws, cut off at the picture's edge.
-    fn laws(&self) -> Markup {
-        let points = &self.findings.curve.points;
-        let places = |rates: &mut dyn Iterator<Item = f64>| -> Vec<(f64, f64)> {
-            self.x.iter().copied().zip(rates).map(|(x, rate)| (x, self.y.at(rate))).collect()
-        };
-        let ideal = places(&mut points.iter().map(|point| point.ideal.get()));
+    fn laws(&self, curve: &Curve) -> Markup {
+        let ideal = self.traced(curve, |_, point| point.ideal.get());
         let mut out = path("ideal", &ideal, false);
         if let Some((x, y)) = ideal.last() {
             out.push(&label("note end", *x, y - 7.0, "ideal"));
         }
         let mut named: Vec<(f64, f64, &str)> = Vec::new();
-        for fit in &self.findings.curve.fits {
-            let fitted = places(&mut fit.fitted.iter().map(|rate| rate.get()));
+        for fit in &curve.fits {
+            let rate = |index: usize| fit.fitted.get(index).map(|rate| rate.get());
+            let mut fitted = self.traced(curve, |index, _| rate(index).unwrap_or(f64::NAN));
+            fitted.truncate(fit.fitted.len());
             out.push(&path("fit", &fitted, false));
             named.extend(fitted.last().map(|(x, y)| (*x, y + 17.0, fit.law.as_str())));
         }
@@ -149,8 +159,8 @@ impl<'a> Plot<'a> {
     }
 
     /// The knee's interval as a band, the knee itself as a line.
-    fn knee(&self) -> Markup {
-        let knee = &self.findings.curve.knee;
+    fn knee(&self, curve: &Curve) -> Markup {
+        let knee = &curve.knee;
         let mut out = Markup::default();
         let Some(x) = self.place(knee.level).filter(|_| !knee.beyond_last) else { return out };
         let top = self.y.at(f64::MAX);
@@ -167,52 +177,60 @@ impl<'a> Plot<'a> {
         out
     }
 
-    fn baseline(&self) -> Markup {
-        let points = &self.findings.curve.points;
-        let at = |rate: fn(&CurvePoint) -> f64| {
-            points
-                .iter()
-                .zip(&self.x)
-                .map(|(point, x)| (*x, self.y.at(rate(point))))
-                .collect::<Vec<_>>()
-        };
-        let mut band = at(|point| point.throughput.high.get());
-        band.extend(at(|point| point.throughput.low.get()).into_iter().rev());
-        let middle = at(|point| point.throughput.value.get());
+    /// A curve's line with its band.
+    fn trace(&self, curve: &Curve) -> Markup {
+        let mut band = self.traced(curve, |_, point| point.throughput.high.get());
+        let low = self.traced(curve, |_, point| point.throughput.low.get());
+        band.extend(low.into_iter().rev());
         let mut out = path("band", &band, true);
+        let middle = self.traced(curve, |_, point| point.throughput.value.get());
         out.push(&path("curve", &middle, false));
-        for (point, (x, y)) in points.iter().zip(middle) {
-            let (low, high) = (point.throughput.low.get(), point.throughput.high.get());
-            out.push(&line("whisker", x, self.y.at(low), x, self.y.at(high)));
+        out
+    }
+
+    fn baseline(&self, curve: &Curve) -> Markup {
+        let mut out = self.trace(curve);
+        for point in &curve.points {
+            let Some(x) = self.place(point.level) else { continue };
+            out.push(&self.whisker(x, point));
+            let y = self.y.at(point.throughput.value.get());
             let radius = if point.level == self.findings.focus { 5.5 } else { 4.0 };
             out.push(&Tag::of("circle", "dot").num("cx", x).num("cy", y).num("r", radius).done());
         }
         out
     }
 
+    /// A point's interval.
+    fn whisker(&self, x: f64, point: &CurvePoint) -> Markup {
+        let (low, high) = (point.throughput.low.get(), point.throughput.high.get());
+        line("whisker", x, self.y.at(low), x, self.y.at(high))
+    }
+
     /// A strip over each level that reads its values when pointed at or focused.
     fn readings(&self) -> Markup {
-        let strip = (self.right - self.left) / f64::from(u32::try_from(self.x.len()).unwrap_or(1));
-        let top = self.y.at(f64::MAX);
-        let points = self.findings.curve.points.iter().enumerate();
-        points
-            .map(|(index, point)| {
-                let x = self.x[index];
-                let area = Tag::of("rect", "hit")
-                    .num("x", x - strip / 2.0)
-                    .num("y", top)
-                    .num("width", strip)
-                    .num("height", self.bottom - top);
-                reading(&self.tip(index, point))
-                    .with(&area.done())
-                    .with(&line("cursor", x, top, x, self.bottom))
-                    .done()
-            })
+        let curve = &self.findings.curve;
+        let places = curve.points.iter().zip(&self.x).enumerate();
+        places
+            .map(|(index, (point, (_, x)))| self.strip(*x, &self.tip(curve, index, point)))
             .collect()
     }
 
-    fn tip(&self, index: usize, point: &CurvePoint) -> String {
-        let mut lines = vec![self.axis.phrase(point.level)];
+    /// A strip over a place that reads `tip`.
+    fn strip(&self, x: f64, tip: &str) -> Markup {
+        let wide = (self.right - self.left) / f64::from(u32::try_from(self.x.len()).unwrap_or(1));
+        let top = self.y.at(f64::MAX);
+        let area = Tag::of("rect", "hit")
+            .num("x", x - wide / 2.0)
+            .num("y", top)
+            .num("width", wide)
+            .num("height", self.bottom - top);
+        reading(tip).with(&area.done()).with(&line("cursor", x, top, x, self.bottom)).done()
+    }
+
+    /// What is known of a point.
+    fn tip(&self, curve: &Curve, index: usize, point: &CurvePoint) -> String {
+        let named = if self.series.several() { Axis::Both } else { self.series.axis };
+        let mut lines = vec![named.phrase(point.level)];
         let operation = &self.findings.operation;
         lines.push(format!("{} {operation}/s", number::rate(&point.throughput)));
         let part = point.throughput.value.get() / point.ideal.get();
@@ -221,7 +239,7 @@ impl<'a> Plot<'a> {
             number::plain_rate(point.ideal),
             number::plain_percent(kneepoint_vocab::Ratio(part))
         ));
-        for fit in &self.findings.curve.fits {
+        for fit in &curve.fits {
             if let Some(rate) = fit.fitted.get(index) {
                 lines.push(format!("{} fit {}", fit.law, number::plain_rate(*rate)));
             }
@@ -327,20 +345,20 @@ pub(super) fn round_tick(words: &str) -> String {
 
 /// Places of the levels: in proportion to the logarithm of what varies, or evenly where two
 /// things do.
-fn places(points: &[CurvePoint], axis: Axis, left: f64, right: f64) -> Vec<f64> {
-    let quantities: Vec<f64> = points
+fn places(levels: &[Level], axis: Axis, left: f64, right: f64) -> Vec<f64> {
+    let quantities: Vec<f64> = levels
         .iter()
         .enumerate()
-        .map(|(index, point)| match axis {
-            Axis::Clients => f64::from(point.level.clients),
-            Axis::Cores => f64::from(point.level.cores),
+        .map(|(index, level)| match axis {
+            Axis::Clients => f64::from(level.clients),
+            Axis::Cores => f64::from(level.cores),
             Axis::Both => f64::from(u32::try_from(index).unwrap_or(0)) + 1.0,
         })
         .collect();
     let (Some(&first), Some(&last)) = (quantities.first(), quantities.last()) else {
         return Vec::new();
     };
-    if points.len() == 1 {
+    if levels.len() == 1 {
         return vec![f64::midpoint(left, right)];
     }
     let scale = if axis == Axis::Both || last / first <= 4.0 {

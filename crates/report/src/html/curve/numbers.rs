@@ -1,0 +1,70 @@
+//! The points of the curve picture as a table.
+
+use crate::html::table::Table;
+use crate::number;
+use crate::series::Series;
+use kneepoint_vocab::Findings;
+use kneepoint_vocab::findings::{Curve, CurvePoint, Fit};
+
+/// One row a point; with several core counts, the cores come second.
+pub(in crate::html) fn table(findings: &Findings) -> Table {
+    let series = Series::of(findings);
+    let laws = laws(&series);
+    let mut head = vec![series.axis.word().to_owned()];
+    if series.several() {
+        head.push("cores".to_owned());
+    }
+    head.extend(["throughput /s", "95 % interval", "ideal /s"].map(str::to_owned));
+    head.extend(laws.iter().map(|law| format!("{law} fit /s")));
+    head.extend(
+        ["mean time", "median", "95 %", "99 %", "switches /s", "slices"].map(str::to_owned),
+    );
+    let mut table = Table::new(head);
+    for curve in &series.curves {
+        for (index, point) in curve.points.iter().enumerate() {
+            let fits: Vec<Option<&Fit>> =
+                laws.iter().map(|law| curve.fits.iter().find(|fit| fit.law == *law)).collect();
+            table.row(row(&series, &fits, index, point));
+        }
+    }
+    table
+}
+
+/// The names of fitted laws, each once.
+fn laws<'a>(series: &Series<'a>) -> Vec<&'a str> {
+    let mut laws: Vec<&str> = Vec::new();
+    let named = series.curves.iter().flat_map(|curve: &&'a Curve| &curve.fits);
+    for fit in named {
+        if !laws.contains(&fit.law.as_str()) {
+            laws.push(&fit.law);
+        }
+    }
+    laws
+}
+
+fn row(
+    series: &Series<'_>,
+    fits: &[Option<&Fit>],
+    index: usize,
+    point: &CurvePoint,
+) -> Vec<String> {
+    let none = || "–".to_owned();
+    let shown = number::rate(&point.throughput);
+    let mut row = vec![series.axis.tick(point.level)];
+    if series.several() {
+        row.push(point.level.cores.to_string());
+    }
+    row.extend([shown.value.clone(), shown.interval_or_dash(), number::plain_rate(point.ideal)]);
+    row.extend(fits.iter().map(|fit| {
+        let rate = fit.and_then(|fit| fit.fitted.get(index));
+        rate.map_or_else(none, |rate| number::plain_rate(*rate))
+    }));
+    let times = point.latency.map(|time| [time.mean, time.p50, time.p95, time.p99]);
+    row.extend(times.map_or_else(
+        || [(); 4].map(|()| none()),
+        |times| times.map(|time| number::plain_seconds(time.seconds())),
+    ));
+    row.push(point.switches.map_or_else(none, number::plain_rate));
+    row.push(point.slices.to_string());
+    row
+}

@@ -1,0 +1,147 @@
+//! Words for how a run was driven and what the classic instruments saw.
+
+use crate::number;
+use crate::words::counted;
+use kneepoint_vocab::fact::TaskOwner;
+use kneepoint_vocab::findings::{Counts, Generator, TaskLine, Vmstat};
+use kneepoint_vocab::{Findings, ProtocolName, Ratio, Unit};
+
+/// Cores from which on a thread counts as saturated.
+const SATURATED: f64 = 0.9;
+/// How far from 1 the shares of a `vmstat` line may add up before it is said.
+const ODD: f64 = 0.02;
+
+/// Whether nothing was measured by Kneepoint itself.
+pub(crate) fn imported(findings: &Findings) -> bool {
+    findings.protocol.name == ProtocolName::Imported
+}
+
+/// Where imported results come from; nothing for a run of our own.
+pub(crate) fn source(findings: &Findings) -> Option<String> {
+    if !imported(findings) {
+        return None;
+    }
+    let source = |name: &str| name == "source" || name.starts_with("imported");
+    let mut notes = findings.host.notes.iter();
+    let noted = notes.find(|(name, _)| source(name)).map(|(_, value)| value.as_str());
+    let said = noted.unwrap_or("results of another tool");
+    Some(if said.starts_with("from ") { said.to_owned() } else { format!("from {said}") })
+}
+
+/// Which protocol, and how precise the peak is; nothing for Kneepoint's own.
+pub(crate) fn protocol(findings: &Findings) -> Option<String> {
+    let name = match findings.protocol.name {
+        ProtocolName::Default => return None,
+        ProtocolName::Published => "published protocol",
+        ProtocolName::Imported => "that of the imported results",
+    };
+    Some(format!("{name}; {}", precision(findings)))
+}
+
+/// How precise the throughput at the peak is.
+pub(crate) fn precision(findings: &Findings) -> String {
+    if let Some(precision) = findings.protocol.precision {
+        return format!("precision of the peak ±{}", number::plain_percent(precision));
+    }
+    if findings.curve.points.iter().all(|point| point.slices <= 1) {
+        "one repetition: no interval".to_owned()
+    } else {
+        "no interval for the peak".to_owned()
+    }
+}
+
+/// What the load generator used, and of whose cores.
+pub(crate) fn generator(generator: &Generator) -> String {
+    let cores = number::ledger_cores(&generator.cores);
+    let whose = match generator.own_cores {
+        0 => "shares the system's cores".to_owned(),
+        own => format!("own cores: {own}"),
+    };
+    format!("{} cores {}, {whose}", cores.value, cores.interval)
+}
+
+/// How well the two counts agree.
+pub(crate) fn counts(counts: &Counts) -> String {
+    format!(
+        "generator and server agree: {}, worst {} in {}",
+        counts.counter,
+        number::plain_percent(counts.worst),
+        counted(counts.trials, "trial")
+    )
+}
+
+/// Whose a thread is.
+pub(crate) const fn owner(owner: TaskOwner) -> &'static str {
+    match owner {
+        TaskOwner::System => "system",
+        TaskOwner::Generator => "generator",
+        TaskOwner::Kernel => "kernel",
+        TaskOwner::Kneepoint => "Kneepoint",
+        TaskOwner::Other => "other",
+    }
+}
+
+/// Whether the busiest of these threads has nearly a whole core, and so no room left.
+pub(crate) fn saturated(line: &TaskLine) -> bool {
+    line.busiest.get() >= SATURATED
+}
+
+/// A share in whole percent, without sign, as `vmstat` prints it.
+pub(crate) fn whole_percent(share: Ratio) -> String {
+    let percent = share.get() * 100.0;
+    if percent.is_finite() { format!("{percent:.0}").replace("-0", "0") } else { "–".to_owned() }
+}
+
+/// What the shares of a `vmstat` line add up to, where that is not all.
+pub(crate) fn odd_sum(line: &Vmstat) -> Option<String> {
+    let odd = (line.sum.get() - 1.0).abs() > ODD;
+    odd.then(|| format!("{} %", whole_percent(line.sum)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_vocab::{Estimate, PerSecond};
+
+    #[test]
+    fn the_generator_says_whose_cores_it_has() {
+        let mut of = Generator {
+            cores: Estimate::of(0.41, 0.39, 0.44),
+            own_cores: 0,
+            busiest: None,
+            bottleneck: None,
+        };
+        assert_eq!(generator(&of), "0.41 cores [0.39–0.44], shares the system's cores");
+        of.own_cores = 1;
+        assert_eq!(generator(&of), "0.41 cores [0.39–0.44], own cores: 1");
+    }
+
+    #[test]
+    fn counts_say_how_far_apart_they_were() {
+        let of = Counts { counter: "Questions".to_owned(), trials: 84, worst: Ratio(0.0002) };
+        let said = "generator and server agree: Questions, worst 0.02 % in 84 trials";
+        assert_eq!(counts(&of), said);
+    }
+
+    #[test]
+    fn only_an_odd_sum_is_told() {
+        let count = kneepoint_vocab::Count(1.0);
+        let mut line = Vmstat {
+            runnable: count,
+            blocked: count,
+            interrupts: PerSecond(1.0),
+            switches: PerSecond(1.0),
+            user: Ratio(0.6),
+            system: Ratio(0.2),
+            idle: Ratio(0.19),
+            iowait: Ratio(0.0),
+            steal: Ratio(0.0),
+            sum: Ratio(0.99),
+        };
+        assert_eq!(odd_sum(&line), None);
+        line.sum = Ratio(0.93);
+        assert_eq!(odd_sum(&line).as_deref(), Some("93 %"));
+        line.sum = Ratio(f64::NAN);
+        assert_eq!(odd_sum(&line), None);
+    }
+}
