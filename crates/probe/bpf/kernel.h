@@ -31,9 +31,14 @@ struct mm_struct {
 } PAI;
 struct inode {
 	u16 i_mode;
+	struct rw_semaphore i_rwsem;
+} PAI;
+struct mutex {
+	u64 owner_only;
 } PAI;
 struct file {
 	struct inode *f_inode;
+	struct mutex f_pos_lock;
 } PAI;
 struct fdtable {
 	unsigned int max_fds;

@@ -6,14 +6,23 @@
 
 #define SPIN_FLAG 1
 
-static __always_inline u8 reason_of_fd(struct task_struct *p, u32 fd)
+/* The open file of a descriptor; 0 where there is none. */
+static __always_inline struct file *file_of_fd(struct task_struct *p, u32 fd)
 {
 	struct file **table = 0, *file = 0;
 	u32 limit = BPF_CORE_READ(p, files, fdt, max_fds);
 	if (fd >= limit)
-		return R_OTHER;
+		return 0;
 	table = BPF_CORE_READ(p, files, fdt, fd);
-	if (bpf_probe_read_kernel(&file, sizeof file, table + fd) || !file)
+	if (bpf_probe_read_kernel(&file, sizeof file, table + fd))
+		return 0;
+	return file;
+}
+
+static __always_inline u8 reason_of_fd(struct task_struct *p, u32 fd)
+{
+	struct file *file = file_of_fd(p, fd);
+	if (!file)
 		return R_OTHER;
 	u16 mode = BPF_CORE_READ(file, f_inode, i_mode);
 	switch (mode & 0170000) {
@@ -98,10 +107,46 @@ static __always_inline void by_call(struct task_struct *p, struct thread *t, str
 	t->reason = R_OTHER;
 }
 
+/* Whether a call works on one open file, and by which of its arguments. */
+static __always_inline int descriptor_of(s32 nr, struct user_regs *g, u32 *fd)
+{
+	switch (nr) {
+	case 0: case 1: case 8: case 17: case 18: case 19: case 20: case 40: case 74: case 75:
+	case 77: case 187: case 217: case 277: case 285: case 295: case 296: case 327: case 328:
+		*fd = g->di;
+		return 1;
+	case 326: /* copy_file_range: what it writes to */
+		*fd = g->dx;
+		return 1;
+	}
+	return 0;
+}
+
+/* Which lock of the process or of its file a sleeping lock of the kernel is, as bits of op. */
+static __always_inline u16 identity_of(struct task_struct *p, struct user_regs *g, s32 nr, u64 lock)
+{
+	u32 fd;
+	struct mm_struct *mm = p->mm;
+	if (mm && lock == (u64)mm + bpf_core_field_offset(struct mm_struct, mmap_lock))
+		return OP_MMAP_LOCK;
+	if (!descriptor_of(nr, g, &fd))
+		return 0;
+	struct file *file = file_of_fd(p, fd);
+	if (!file)
+		return 0;
+	if (bpf_core_field_exists(struct file, f_pos_lock) &&
+	    lock == (u64)file + bpf_core_field_offset(struct file, f_pos_lock))
+		return OP_FILE_POSITION;
+	u64 inode = (u64)BPF_CORE_READ(file, f_inode);
+	if (lock == inode + bpf_core_field_offset(struct inode, i_rwsem))
+		return OP_INODE_RWSEM;
+	return 0;
+}
+
 /* Fills the identity of the wait that `task` begins (is_current) or is found in. */
 static __always_inline void classify(struct task_struct *task, struct thread *t, int is_current)
 {
-	struct user_regs g;
+	struct user_regs g = {};
 	u32 depth = t->depth;
 	s32 before = t->nr;
 	u64 before_object = t->object;
@@ -120,9 +165,7 @@ static __always_inline void classify(struct task_struct *task, struct thread *t,
 		t->reason = R_KLOCK;
 		t->object = lock;
 		t->op = t->lock_flags[(depth - 1) & 3] & 0xff;
-		struct mm_struct *mm = task->mm;
-		if (mm && lock == (u64)mm + bpf_core_field_offset(struct mm_struct, mmap_lock))
-			t->op |= OP_MMAP_LOCK;
+		t->op |= identity_of(task, &g, t->nr, lock);
 	} else if (BPF_CORE_READ_BITFIELD(task, in_iowait)) {
 		t->reason = R_DEVICE;
 	} else if (!known) {

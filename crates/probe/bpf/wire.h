@@ -34,6 +34,8 @@ enum { MARK_BLOCK = 1, MARK_WAKER = 2, MARK_TICK = 3 };
 #define OP_TIMED 0x8000
 /* Bits of wait_key.op for kernel locks beside the contention flags. */
 #define OP_MMAP_LOCK 0x4000
+#define OP_INODE_RWSEM 0x2000	/* of the file that the call names */
+#define OP_FILE_POSITION 0x1000	/* the same */
 
 struct control {
 	u64 window;		/* begin of the window, CLOCK_MONOTONIC ns; names its generation */

@@ -69,7 +69,7 @@ pub(crate) fn wait_key(id: &WaitId, objects: &Objects) -> WaitKey {
         _ => WaitReason::Other,
     };
     let object_name = match id.reason {
-        r::KERNEL_LOCK if id.op & wire::OP_MMAP_LOCK != 0 => Some("mmap_lock".to_owned()),
+        r::KERNEL_LOCK => kernel_lock(id.op).map(str::to_owned),
         r::FUTEX => objects.names.get(&id.object).cloned().flatten(),
         _ => None,
     };
@@ -79,6 +79,16 @@ pub(crate) fn wait_key(id: &WaitId, objects: &Objects) -> WaitKey {
         object_name,
         syscall: id.nr,
     }
+}
+
+/// The name of a kernel lock that was told by its address.
+fn kernel_lock(op: u16) -> Option<&'static str> {
+    let names = [
+        (wire::OP_MMAP_LOCK, "mmap_lock"),
+        (wire::OP_INODE_RWSEM, "inode rwsem"),
+        (wire::OP_FILE_POSITION, "file position mutex"),
+    ];
+    names.into_iter().find(|(bit, _)| op & bit != 0).map(|(_, name)| name)
 }
 
 impl Sums {
@@ -353,6 +363,17 @@ mod tests {
         assert_eq!(wait_key(&id, &Objects::default()).reason, WaitReason::Condition);
         let known = Objects { locks: BTreeSet::from([0xf00]), ..Objects::default() };
         assert_eq!(wait_key(&id, &known).reason, WaitReason::UserLock);
+    }
+
+    #[test]
+    fn a_kernel_lock_told_by_its_address_is_named() {
+        let mut thread = thread(state::BLK);
+        thread.reason = wire::reason::KERNEL_LOCK;
+        let name = |op| wait_key(&WaitId { op, ..thread.wait() }, &Objects::default()).object_name;
+        assert_eq!(name(4 | wire::OP_INODE_RWSEM).as_deref(), Some("inode rwsem"));
+        assert_eq!(name(2 | wire::OP_MMAP_LOCK).as_deref(), Some("mmap_lock"));
+        assert_eq!(name(32 | wire::OP_FILE_POSITION).as_deref(), Some("file position mutex"));
+        assert_eq!(name(4), None);
     }
 
     #[test]

@@ -61,6 +61,10 @@ pub(crate) mod reason {
 pub(crate) const OP_TIMED: u16 = 0x8000;
 /// Bit of [`WaitId::op`]: the kernel lock is the process's `mmap_lock`.
 pub(crate) const OP_MMAP_LOCK: u16 = 0x4000;
+/// Bit of [`WaitId::op`]: the kernel lock is the `i_rwsem` of the call's file.
+pub(crate) const OP_INODE_RWSEM: u16 = 0x2000;
+/// Bit of [`WaitId::op`]: the kernel lock is the one on the position of the call's open file.
+pub(crate) const OP_FILE_POSITION: u16 = 0x1000;
 
 /// `enum counter`, in its order.
 pub(crate) mod counter {
