@@ -99,6 +99,9 @@ pub(crate) struct RunArgs {
     /// Keep so many cores for the load generator alone
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) generator_cores: u32,
+    /// Measure as Kneepoint does, or as the document did that the recipe comes from
+    #[arg(long, value_name = "PROTOCOL", default_value = "default")]
+    pub(crate) protocol: ProtocolArg,
     /// Stop once every effect is known to this half-width, e.g. `5%`
     #[arg(long, value_parser = parse_ratio)]
     pub(crate) precision: Option<Ratio>,
@@ -120,6 +123,15 @@ pub(crate) struct RunArgs {
     /// Print the findings as JSON instead of the summary
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A protocol, as typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolArg {
+    /// Short slices in random blocks, with treatments
+    Default,
+    /// That of the recipe's source: long slices, the baseline alone
+    Published,
 }
 
 /// A collector tier, as typed.

@@ -51,9 +51,9 @@ fn not_parsed(refusal: &clap::Error) -> ExitCode {
 
 /// Whether the command line is at fault, rather than a file or the machine.
 fn is_usage(error: &anyhow::Error) -> bool {
-    let unknown_recipe =
-        matches!(error.downcast_ref(), Some(kneepoint_rig::RecipeError::Unknown { .. }));
-    unknown_recipe || error.is::<cli::UsageError>()
+    use kneepoint_rig::RecipeError::{NotPublished, Unknown};
+    let no_such_recipe = matches!(error.downcast_ref(), Some(Unknown { .. } | NotPublished { .. }));
+    no_such_recipe || error.is::<cli::UsageError>()
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<u8> {

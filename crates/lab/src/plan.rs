@@ -1,10 +1,11 @@
 //! From a recipe and the caller's wishes to a complete design.
 
 use crate::options::RunOptions;
-use crate::schedule::{estimate, schedule};
+use crate::schedule::{Step, estimate, schedule};
 use anyhow::{Result, ensure};
 use kneepoint_rig::recipe::level::resolve_all;
-use kneepoint_vocab::{Level, LevelOrder, Nanos, Plan, ProtocolName, Ratio};
+use kneepoint_rig::recipe::{LevelSpec, Published};
+use kneepoint_vocab::{ArmRole, Level, LevelOrder, Nanos, Plan, ProtocolName, Ratio};
 
 /// Window of a slice where the recipe names none.
 const SLICE: Nanos = Nanos::from_millis(500);
@@ -32,15 +33,16 @@ const STEAL_LIMIT: Ratio = Ratio(0.01);
 /// The design of a run on a machine with `cores` cores.
 ///
 /// # Errors
-/// Where no level is asked for, or more cores than there are.
+/// Where no level is asked for, or more cores than there are; or a published protocol of a recipe
+/// that has none, or in a budget that ends before its first slice.
 pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
     let recipe = &options.recipe;
     let protocol = &recipe.protocol;
     let axis = cores_axis(options, cores)?;
-    let levels = levels(options, &axis);
+    let levels = levels(options.levels.as_ref().unwrap_or(&recipe.clients), &axis);
     ensure!(!levels.is_empty(), "no level to measure: give at least one with --levels");
     let cores = axis.last().copied().unwrap_or(cores);
-    Ok(Plan {
+    let own = Plan {
         recipe: recipe.name.clone(),
         summary: recipe.summary.clone(),
         operation: recipe.operation.clone(),
@@ -63,8 +65,62 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         budget: options.budget.or(protocol.budget).unwrap_or(BUDGET),
         foreign_limit: FOREIGN_LIMIT,
         steal_limit: STEAL_LIMIT,
-    })
+    };
+    if options.published {
+        return as_published(options, own, recipe.published()?, &axis);
+    }
+    Ok(own)
 }
+
+/// The same system, measured as it was by those who published it: the baseline alone, every level
+/// for a long slice.
+fn as_published(
+    options: &RunOptions,
+    own: Plan,
+    published: &Published,
+    axis: &[u32],
+) -> Result<Plan> {
+    let levels = levels(options.levels.as_ref().unwrap_or(&published.clients), axis);
+    let cores = own.focus.cores;
+    let clients = published.focus.resolve(cores);
+    let here: Vec<Level> = levels.iter().copied().filter(|level| level.cores == cores).collect();
+    // A focus that is not measured would have no ledger: the next lower level stands for it.
+    let below = here.iter().rev().find(|level| level.clients <= clients);
+    let mut plan = Plan {
+        protocol: ProtocolName::Published,
+        level_order: published.order,
+        warm_up: Some(published.warm_up),
+        focus: below.or(here.first()).copied().unwrap_or(own.focus),
+        levels,
+        arms: own.arms.into_iter().filter(|arm| arm.role == ArmRole::Baseline).collect(),
+        slice: published.slice,
+        ramp: published.ramp,
+        sweep_blocks: published.repetitions,
+        effect_blocks: (0, 0),
+        blocks_per_start: 1,
+        ..own
+    };
+    let until_first: Nanos = schedule(&plan)
+        .iter()
+        .take_while(
+            |step| !matches!(step, Step::Slice(slice) if slice.block > 0 || slice.position > 0),
+        )
+        .map(|step| estimate(&plan, step))
+        .sum();
+    let whole = duration(&plan);
+    plan.budget = options.budget.unwrap_or(whole + whole + UNFORESEEN);
+    ensure!(
+        plan.budget >= until_first,
+        "the budget ends before the first slice of the published protocol does: give at least \
+         {:.0} s, or {:.0} s for all of it",
+        until_first.seconds().0.ceil(),
+        whole.seconds().0.ceil()
+    );
+    Ok(plan)
+}
+
+/// Beyond twice its length, a run without a budget of its own has stopped getting on.
+const UNFORESEEN: Nanos = Nanos::from_millis(120_000);
 
 /// Numbers of cores to measure on, ascending: those asked for, else all that the generator leaves.
 fn cores_axis(options: &RunOptions, cores: u32) -> Result<Vec<u32>> {
@@ -87,8 +143,7 @@ fn cores_axis(options: &RunOptions, cores: u32) -> Result<Vec<u32>> {
 }
 
 /// Every number of clients on every number of cores, ascending.
-fn levels(options: &RunOptions, axis: &[u32]) -> Vec<Level> {
-    let clients = options.levels.as_deref().unwrap_or(&options.recipe.clients);
+fn levels(clients: &[LevelSpec], axis: &[u32]) -> Vec<Level> {
     let on = |&cores: &u32| {
         resolve_all(clients, cores).into_iter().map(move |clients| Level { clients, cores })
     };

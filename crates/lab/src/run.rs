@@ -13,8 +13,8 @@ use kneepoint_probe::{Probe, ProbeOptions};
 use kneepoint_rig::{CpuSets, Need, placement};
 use kneepoint_stats::change_point::warm_up_end;
 use kneepoint_vocab::{
-    ArmId, Disposition, Host, Level, Nanos, Phase, Plan, Pollution, RunEnd, TrialId, TrialRecord,
-    Window,
+    ArmId, Disposition, Host, Level, Nanos, Phase, Plan, Pollution, ProtocolName, RunEnd, TrialId,
+    TrialRecord, Window,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MOST_ATTEMPTS: u32 = 3;
 /// Window of a warm-up slice.
 const WARM_UP_SLICE: Nanos = Nanos::from_millis(100);
+/// Least window of a warm-up slice where the plan fixes how long it lasts.
+const FIXED_WARM_UP_SLICE: Nanos = Nanos::from_millis(1000);
 /// Fewest warm-up slices: a change-point test needs some to judge.
 const WARM_UP_LEAST: usize = 8;
 /// Most warm-up slices; a system that is not steady by then is called so.
@@ -224,12 +226,25 @@ impl Runner<'_> {
     }
 
     /// Short slices of the baseline at the focus level until the change-point test finds them
-    /// steady.
+    /// steady; where the plan fixes the length, so long.
     fn warm_up(&mut self) -> Result<()> {
+        let recipe = &self.options.recipe;
+        if recipe.workload.fresh_each_slice(&recipe.settings) {
+            self.steady = true;
+            return Ok(());
+        }
         let baseline = ArmId::new(ArmId::BASELINE);
-        let shape = self.shape(self.plan.focus, Nanos(0), WARM_UP_SLICE);
+        let fixed = self.plan.warm_up;
+        let length = fixed.map_or(WARM_UP_SLICE, |whole| {
+            Nanos(whole.0 / WARM_UP_MOST as u64).max(FIXED_WARM_UP_SLICE)
+        });
+        let until = fixed.map(|whole| self.clock.now() + whole);
+        let shape = self.shape(self.plan.focus, Nanos(0), length);
         let mut series = Vec::new();
-        while series.len() < WARM_UP_MOST && !self.interrupted() {
+        while !self.interrupted() {
+            if until.map_or(series.len() >= WARM_UP_MOST, |until| self.clock.now() >= until) {
+                break;
+            }
             let planned = Planned {
                 phase: Phase::WarmUp,
                 block: 0,
@@ -248,16 +263,19 @@ impl Runner<'_> {
             self.store.trial(&record, &[])?;
             self.steady = series.len() >= WARM_UP_LEAST
                 && warm_up_end(&series).is_some_and(|end| end + WARM_UP_LEAST / 2 <= series.len());
-            if self.steady {
-                return Ok(());
+            if self.steady && fixed.is_none() {
+                break;
             }
         }
         Ok(())
     }
 
-    /// Takes one planned slice, again where something else used the machine meanwhile.
+    /// Takes one planned slice, again where something else used the machine meanwhile. A published
+    /// protocol repeats nothing.
     fn slice(&mut self, planned: &Planned) -> Result<()> {
-        for attempt in 0..MOST_ATTEMPTS {
+        let published = self.plan.protocol == ProtocolName::Published;
+        let most = if published { 1 } else { MOST_ATTEMPTS };
+        for attempt in 0..most {
             let taken = match self.take(planned) {
                 Ok(taken) => taken,
                 Err(error) => return self.failed(planned, attempt, &error),
@@ -266,8 +284,7 @@ impl Runner<'_> {
                 return Ok(());
             }
             let polluted = self.is_polluted(taken.pollution);
-            let last =
-                attempt + 1 == MOST_ATTEMPTS || self.clock.now() + self.pending > self.plan.budget;
+            let last = attempt + 1 == most || self.clock.now() + self.pending > self.plan.budget;
             let disposition = match (polluted, last) {
                 (false, _) => Disposition::Kept,
                 (true, false) => Disposition::Polluted,

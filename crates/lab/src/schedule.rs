@@ -5,7 +5,7 @@
 //! both in random order. Drift of the machine so hits all levels and arms alike.
 
 use crate::order::Order;
-use kneepoint_vocab::{ArmId, Level, Nanos, Phase, Plan};
+use kneepoint_vocab::{ArmId, Level, LevelOrder, Nanos, Phase, Plan};
 use std::collections::BTreeSet;
 
 /// One thing to do.
@@ -76,8 +76,12 @@ pub(crate) fn schedule(plan: &Plan) -> Vec<Step> {
 }
 
 fn sweep(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
+    let indices = match plan.level_order {
+        LevelOrder::Random => order.next(plan.levels.len()),
+        LevelOrder::Ascending => (0..plan.levels.len()).collect(),
+    };
     (0..)
-        .zip(order.next(plan.levels.len()))
+        .zip(indices)
         .map(|(position, index)| {
             Step::Slice(Planned {
                 phase: Phase::Sweep,
@@ -124,7 +128,7 @@ pub(crate) fn outlook(plan: &Plan, steps: &[Step], left_out: &BTreeSet<ArmId>) -
 pub(crate) fn estimate(plan: &Plan, step: &Step) -> Nanos {
     match step {
         Step::Start { .. } => START_ESTIMATE,
-        Step::WarmUp => WARM_UP_ESTIMATE,
+        Step::WarmUp => plan.warm_up.unwrap_or(WARM_UP_ESTIMATE),
         Step::Slice(_) => plan.ramp + plan.slice + SLICE_OVERHEAD_ESTIMATE,
         Step::Look { .. } => Nanos(0),
     }
@@ -175,6 +179,23 @@ mod tests {
                 |s| matches!(s, Step::Slice(p) if p.phase == Phase::Sweep));
             prop_assert!(last_sweep < first_stop);
         }
+    }
+
+    #[test]
+    fn published_levels_come_in_their_own_order_and_nothing_else_does() {
+        let mut plan = small_plan();
+        plan.level_order = LevelOrder::Ascending;
+        plan.warm_up = Some(Nanos::from_millis(9000));
+        plan.sweep_blocks = 3;
+        plan.effect_blocks = (0, 0);
+        let steps = schedule(&plan);
+        let levels: Vec<Level> =
+            slices(&steps, Phase::Sweep).iter().map(|planned| planned.level).collect();
+        assert_eq!(levels, plan.levels.repeat(3));
+        assert_eq!(steps.len(), 2 + 6, "a start, a warm-up, and the slices");
+        let slice = plan.ramp + plan.slice + SLICE_OVERHEAD_ESTIMATE;
+        let whole = START_ESTIMATE.0 + Nanos::from_millis(9000).0 + 6 * slice.0;
+        assert_eq!(outlook(&plan, &steps, &BTreeSet::new()), Nanos(whole));
     }
 
     #[test]

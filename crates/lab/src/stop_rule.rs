@@ -24,7 +24,12 @@ impl StopRule {
         let (least, most) = plan.effect_blocks;
         let fractions: Vec<f64> =
             (least..=most).map(|blocks| f64::from(blocks) / f64::from(most)).collect();
-        let levels = Spending::default().nominal_levels(&fractions)?;
+        let without_effects = most == 0;
+        let levels = if without_effects {
+            Vec::new()
+        } else {
+            Spending::default().nominal_levels(&fractions)?
+        };
         Ok(Self { levels, decided: BTreeSet::new() })
     }
 

@@ -1,7 +1,7 @@
 //! `kneepoint run`: the whole loop in one command.
 
 use super::report;
-use crate::cli::RunArgs;
+use crate::cli::{ProtocolArg, RunArgs};
 use crate::progress::Bar;
 use crate::{ERROR, OK, print};
 use anyhow::{Context, Result};
@@ -43,6 +43,7 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
         levels: args.levels.clone(),
         cores: args.cores.clone(),
         generator_cores: args.generator_cores,
+        published: args.protocol == ProtocolArg::Published,
         seed: args.seed,
         precision: args.precision,
         budget: args.budget,
