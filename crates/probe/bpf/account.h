@@ -214,7 +214,7 @@ static __always_inline void bury(struct task_struct *p, struct thread *t, u64 no
 {
 	struct group_key k;
 	struct group_value zero = {}, *v;
-	u32 tid = p->pid;
+	u32 tid = p->pid, tgid = p->tgid;
 	copy_comm(k.comm, t->comm);
 	k.role = t->role;
 	v = bpf_map_lookup_elem(&exited, &k);
@@ -234,6 +234,10 @@ static __always_inline void bury(struct task_struct *p, struct thread *t, u64 no
 		count(N_EXITED_FULL);
 	}
 	bpf_map_delete_elem(&threads, &tid);
+	/* The last thread of a process: its number may soon be a stranger's, and a system that
+	 * begets processes all the time must not fill the map with dead ones. */
+	if (BPF_CORE_READ(p, signal, live.counter) == 0)
+		bpf_map_delete_elem(&targets, &tgid);
 }
 
 /* Takes the blocking thread's stack with a probability in proportion to the wait expected. */

@@ -47,6 +47,12 @@ struct fdtable {
 struct files_struct {
 	struct fdtable *fdt;
 } PAI;
+struct atomic_count {
+	int counter;
+};
+struct signal_struct {
+	struct atomic_count live;
+} PAI;
 struct task_struct {
 	int pid, tgid;
 	unsigned int flags;
@@ -55,6 +61,7 @@ struct task_struct {
 	char comm[16];
 	struct mm_struct *mm;
 	struct files_struct *files;
+	struct signal_struct *signal;
 } PAI;
 
 #define PF_KTHREAD 0x00200000

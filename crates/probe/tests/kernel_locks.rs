@@ -2,6 +2,9 @@
 
 #[cfg(test)]
 mod common;
+#[cfg(test)]
+#[path = "common/crew.rs"]
+mod crew;
 
 use common::alone;
 use gather::gather;
@@ -15,7 +18,8 @@ const BLOCKS: u64 = 64;
 
 #[cfg(test)]
 mod gather {
-    use super::common::{Crew, assert_closed, compute, load_group, probe, ratio, waits, window};
+    use super::common::{assert_closed, probe, ratio, waits, window};
+    use super::crew::{Crew, compute, load_group};
     use kneepoint_probe::Observation;
     use kneepoint_vocab::{Fact, StackKind, StackRecord, StackWeight, Tier, WaitReason};
     use std::collections::BTreeMap;

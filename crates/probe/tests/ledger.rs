@@ -2,8 +2,12 @@
 
 #[cfg(test)]
 mod common;
+#[cfg(test)]
+#[path = "common/crew.rs"]
+mod crew;
 
-use common::{Crew, alone, assert_closed, compute, cores, load_group, probe, ratio, waits, window};
+use common::{alone, assert_closed, cores, probe, ratio, waits, window};
+use crew::{Crew, compute, load_group};
 use kneepoint_probe::{CpuMeter, Observation, Probe, Target};
 use kneepoint_vocab::{Fact, StackKind, Tier, WaitReason};
 use std::io::{Read, Write};

@@ -72,6 +72,8 @@ struct OpenWindow {
     control: Control,
     /// CPUs that it is about.
     cpus: Vec<u32>,
+    /// Processes of the system when it began.
+    system: Vec<u32>,
     clients: BTreeSet<u32>,
     generators: BTreeSet<u32>,
     counts: BTreeMap<u32, (u32, SchedStat)>,
@@ -197,6 +199,7 @@ impl EbpfCollector {
         self.window = Some(OpenWindow {
             control,
             cpus,
+            system,
             clients: target.clients.iter().copied().collect(),
             generators: generators.into_iter().collect(),
             counts,
@@ -249,12 +252,12 @@ impl EbpfCollector {
         }
         let cost = self.cost(window.programs, window.kneepoint);
         let ticks = stat::read_machine(&window.cpus).unwrap_or_default().since(window.ticks);
-        let system: Vec<u32> = self
-            .maps
-            .targets()?
-            .into_iter()
-            .filter(|pid| !window.generators.contains(pid))
-            .collect();
+        // Those that were there at the start may be gone by now; what was learnt of them is not.
+        let mut system = window.system.clone();
+        system.extend(self.maps.targets()?);
+        system.sort_unstable();
+        system.dedup();
+        system.retain(|pid| !window.generators.contains(pid));
         let counts = tasks::counts(&system);
         // Programs that were on their way when `active` fell must have ended.
         std::thread::sleep(Duration::from_millis(1));

@@ -6,7 +6,7 @@
 use super::window::wait_key;
 use super::wire::{WaitId, WaitRecord, reason};
 use crate::stack::{MarkedStack, WindowStacks};
-use kneepoint_vocab::{Nanos, StackId, StackKind, StackRecord, StackWeight};
+use kneepoint_vocab::{Frame, Nanos, StackId, StackKind, StackRecord, StackWeight};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `kind` of a mark taken where a thread blocked; wakers have 2.
@@ -34,9 +34,17 @@ const LOCKS: [&str; 12] = [
 const CONDITIONS: [&str; 5] =
     ["pthread_cond_", "Condvar::wait", "futex::Condvar", "Parker::park", "sem_wait"];
 
+/// Locks that are made of a semaphore for each waiter, so that its call is the innermost.
+const LOCKS_OVER_SEMAPHORES: [&str; 1] = ["LWLock"];
+
 /// Whether the innermost synchronisation call of a stack is a lock: `None` where it shows none.
 fn shows_lock(record: &StackRecord) -> Option<bool> {
-    record.frames.iter().filter(|frame| frame.module != "[kernel]").take(DEPTH).find_map(|frame| {
+    let user = || record.frames.iter().filter(|frame| frame.module != "[kernel]").take(DEPTH);
+    let over = |frame: &Frame| LOCKS_OVER_SEMAPHORES.iter().any(|l| frame.function.starts_with(l));
+    if user().any(over) {
+        return Some(true);
+    }
+    user().find_map(|frame| {
         let has = |word: &&str| frame.function.contains(*word);
         if LOCKS.iter().any(has) {
             Some(true)
@@ -176,7 +184,6 @@ pub(crate) fn on_cpu(counts: &BTreeMap<StackId, u64>, running: Nanos) -> Vec<Sta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_vocab::Frame;
 
     fn wait(object: u64) -> WaitId {
         WaitId { comm: [0; 16], object, nr: 202, op: 137, reason: reason::FUTEX, role: 1 }
@@ -234,6 +241,10 @@ mod tests {
         assert_eq!(
             shows_lock(&stack(0, &["pthread_cond_wait", "pthread_mutex_lock"])),
             Some(false)
+        );
+        assert_eq!(
+            shows_lock(&stack(0, &["sem_wait", "PGSemaphoreLock", "LWLockAcquire"])),
+            Some(true)
         );
         assert_eq!(shows_lock(&stack(0, &["poll", "main"])), None);
     }

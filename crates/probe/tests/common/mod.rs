@@ -1,11 +1,9 @@
-//! Loads with a known ledger, run by this process's own threads, and readers of observations.
+//! Attaching a probe, windows, and readers of what they brought.
 
 use kneepoint_probe::{Observation, Probe, ProbeOptions, Target};
 use kneepoint_vocab::{CoreTime, Fact, ThreadTime, Tier, Wait};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -29,59 +27,6 @@ pub(crate) fn probe(test: &str, tier: Tier, stacks: bool) -> Option<Probe> {
     }
 }
 
-/// Threads that run `work` over and over until dropped.
-pub(crate) struct Crew {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-    /// Their kernel ids.
-    pub(crate) tids: Vec<u32>,
-}
-
-impl Crew {
-    pub(crate) fn start(works: Vec<Box<dyn FnMut() + Send>>) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (send, tids) = mpsc::channel();
-        let threads = works
-            .into_iter()
-            .map(|mut work| {
-                let (stop, send) = (Arc::clone(&stop), send.clone());
-                let run = move || {
-                    let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-                    send.send(tid).unwrap();
-                    while !stop.load(Ordering::Relaxed) {
-                        work();
-                    }
-                };
-                std::thread::Builder::new().name("load".to_owned()).spawn(run).unwrap()
-            })
-            .collect::<Vec<_>>();
-        let tids = tids.iter().take(threads.len()).collect();
-        Self { stop, threads, tids }
-    }
-
-    pub(crate) fn target(&self) -> Target {
-        let pids = vec![std::process::id()];
-        Target { pids, clients: self.tids.clone(), generators: Vec::new(), cpus: Vec::new() }
-    }
-}
-
-impl Drop for Crew {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Computes for about so long.
-pub(crate) fn compute(length: Duration) {
-    let begin = Instant::now();
-    while begin.elapsed() < length {
-        std::hint::black_box((0..200_u64).fold(0, |sum, step| sum ^ step.wrapping_mul(31)));
-    }
-}
-
 /// One window of this length.
 pub(crate) fn window(probe: &mut Probe, target: &Target, length: Duration) -> Observation {
     probe.open(target).unwrap();
@@ -92,10 +37,6 @@ pub(crate) fn window(probe: &mut Probe, target: &Target, length: Duration) -> Ob
 pub(crate) fn groups<'a>(seen: &'a Observation) -> Vec<&'a ThreadTime> {
     let of = |fact: &'a Fact| if let Fact::ThreadTime(group) = fact { Some(group) } else { None };
     seen.facts.iter().filter_map(of).collect()
-}
-
-pub(crate) fn load_group(seen: &Observation) -> &ThreadTime {
-    groups(seen).into_iter().find(|group| group.name == "load").expect("threads named load")
 }
 
 pub(crate) fn waits<'a>(seen: &'a Observation) -> Vec<&'a Wait> {
