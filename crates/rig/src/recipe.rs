@@ -20,6 +20,8 @@ use std::path::Path;
 
 /// Name and text of each recipe that is part of Kneepoint.
 const BUILT_IN: &[(&str, &str)] = &[
+    ("postgres-select", include_str!("../../../recipes/postgres-select.toml")),
+    ("postgres-tpcb", include_str!("../../../recipes/postgres-tpcb.toml")),
     ("redis", include_str!("../../../recipes/redis.toml")),
     ("sqlite-shared-cache", include_str!("../../../recipes/sqlite-shared-cache.toml")),
 ];

@@ -5,6 +5,7 @@
 //! but idle uses no CPU, so several arms can stay up beside each other.
 
 mod peer;
+pub mod postgres;
 pub mod sqlite;
 
 use crate::undo::{self, Undo};
@@ -14,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// All workloads.
-pub static ALL: &[&dyn Workload] = &[&sqlite::SqliteOltp::STANDARD];
+pub static ALL: &[&dyn Workload] =
+    &[&sqlite::SqliteOltp::STANDARD, &postgres::Postgres::STANDARD];
 
 /// The workload of this name.
 #[must_use]

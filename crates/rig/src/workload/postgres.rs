@@ -1,0 +1,403 @@
+//! `postgres`: a private PostgreSQL server under pgbench, one backend process a client.
+//!
+//! Every arm starts from a copy of one loaded cluster, as an account of its own where Kneepoint is
+//! root. The server listens on a UNIX socket in a directory that nobody else can enter. In each
+//! slice, the transactions that pgbench counts are checked against those that the server counts.
+
+mod factors;
+mod home;
+mod pgbench;
+mod programs;
+mod server;
+mod session;
+mod settings;
+mod template;
+
+use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use crate::process::{Account, Process};
+use crate::recipe::level::MOST_CLIENTS;
+use crate::undo::Undo;
+use crate::{placement, priority};
+use anyhow::{Context as _, ensure};
+use factors::Factors;
+use home::Home;
+use kneepoint_vocab::{Clients, CountCheck, Nanos, Ratio};
+use pgbench::{Extent, Report};
+use programs::Programs;
+use server::{Launch, Server};
+use settings::{Connection, Settings};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+use template::Kitchen;
+
+/// The workload's name.
+const NAME: &str = "postgres";
+/// The role that everybody connects as.
+const ROLE: &str = "postgres";
+/// The clients' database.
+const DATABASE: &str = "bench";
+/// The database of the control connection, whose transactions must not count.
+const CONTROL: &str = "postgres";
+/// The script that tells what a client finds.
+const FACTORS_FILE: &str = "factors.sql";
+/// How far the server's count may lie from pgbench's.
+const AGREEMENT: Ratio = Ratio(0.01);
+/// Connections beside those of the clients.
+const SPARE_CONNECTIONS: u32 = 10;
+/// How often a generator is started again that connected too slowly for what it was to last.
+const ATTEMPTS: u64 = 3;
+
+/// The workload `postgres`.
+#[derive(Clone, Debug)]
+pub struct Postgres {
+    /// How long a program or an answer may take before it counts as hung, beyond what the work
+    /// itself takes.
+    pub patience: Duration,
+}
+
+impl Postgres {
+    /// With the patience that suits any machine.
+    pub const STANDARD: Self = Self { patience: Duration::from_secs(30) };
+}
+
+impl Workload for Postgres {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "pgbench's transactions on a private PostgreSQL server, one backend process a client"
+    }
+
+    fn needs(&self, _: &BTreeMap<String, String>) -> Vec<Need> {
+        let here = Programs::find().is_some();
+        let what = "postgres, initdb and pgbench of one version";
+        vec![Need { what: what.to_owned(), package: "postgresql".to_owned(), here }]
+    }
+
+    fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
+        Clients::Apart
+    }
+
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
+        Settings::parse(settings).map(|_| ())
+    }
+
+    fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
+        let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
+        self.kitchen(setup, &found()?, |kitchen| template::of_scale(settings.scale, kitchen))?;
+        Ok(())
+    }
+
+    fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
+        let clients = setup.max_clients;
+        ensure!(
+            (1..=MOST_CLIENTS).contains(&clients),
+            "{NAME}: clients must be 1 to {MOST_CLIENTS} (found {clients})"
+        );
+        let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
+        let programs = found()?;
+        // An arm of another scale than the baseline's makes its template at its first start.
+        let template =
+            self.kitchen(setup, &programs, |kitchen| template::of_scale(settings.scale, kitchen))?;
+        let account = Account::unprivileged(ROLE);
+        let name = format!("{}-{}", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let home = Home::make(&setup.scratch, &name, account)?;
+        server::copy(&template, &home, account, &setup.undo, self.patience)?;
+        fs::write(home.path().join(FACTORS_FILE), factors::SCRIPT)
+            .context("pgbench's script cannot be written")?;
+        let launch = Launch {
+            programs: &programs,
+            account,
+            home: &home,
+            parameters: parameters(&settings, clients),
+            tcp: settings.connection == Connection::Tcp,
+            undo: &setup.undo,
+            patience: self.patience,
+        };
+        let server = Server::start(launch)?;
+        let mut postgres = Cluster {
+            run: None,
+            server,
+            home,
+            programs,
+            settings,
+            overhead: Overhead::default(),
+            most_clients: clients,
+            undo: setup.undo.clone(),
+            patience: self.patience,
+        };
+        postgres.overhead = postgres.calibrate()?;
+        Ok(Box::new(postgres))
+    }
+}
+
+impl Postgres {
+    fn kitchen<T>(
+        &self,
+        setup: &Setup,
+        programs: &Programs,
+        make: impl FnOnce(&Kitchen<'_>) -> T,
+    ) -> T {
+        make(&Kitchen {
+            programs,
+            account: Account::unprivileged(ROLE),
+            scratch: &setup.scratch,
+            undo: &setup.undo,
+            patience: self.patience,
+        })
+    }
+}
+
+fn found() -> anyhow::Result<Programs> {
+    Programs::find().context("PostgreSQL's programs are not here: install the package postgresql")
+}
+
+fn parameters(settings: &Settings, clients: u32) -> Vec<String> {
+    let waits = if settings.synchronous_commit { "on" } else { "off" };
+    vec![
+        format!("max_connections={}", clients + SPARE_CONNECTIONS),
+        format!("shared_buffers={}MB", settings.shared_buffers),
+        format!("synchronous_commit={waits}"),
+        // The log lies in memory, once for each arm.
+        "max_wal_size=256MB".to_owned(),
+    ]
+}
+
+/// Transactions that the server counts beside those of the script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Overhead {
+    /// Of a whole run: pgbench looks at the tables before it connects its clients.
+    run: u64,
+    /// Of each client: it connects, and statements are prepared outside of its transactions.
+    client: u64,
+}
+
+impl Overhead {
+    /// From what one and two clients cost.
+    fn from(one: u64, two: u64) -> anyhow::Result<Self> {
+        let client = two.checked_sub(one);
+        let run = client.and_then(|client| one.checked_sub(client));
+        let (Some(client), Some(run)) = (client, run) else {
+            anyhow::bail!("PostgreSQL counts {one} transactions beside pgbench's own, then {two}");
+        };
+        Ok(Self { run, client })
+    }
+
+    fn of(self, clients: u32) -> u64 {
+        self.run + self.client * u64::from(clients)
+    }
+}
+
+/// A generator that runs.
+struct Run {
+    generator: Process,
+    clients: u32,
+    /// The server's count before it began.
+    before: u64,
+    /// When it is going to end by itself.
+    lasts: Duration,
+}
+
+/// A server that is up. Fields are dropped in order: clients first, then the server, then its
+/// files.
+struct Cluster {
+    run: Option<Run>,
+    server: Server,
+    home: Home,
+    programs: Programs,
+    settings: Settings,
+    overhead: Overhead,
+    most_clients: u32,
+    undo: Undo,
+    patience: Duration,
+}
+
+impl Cluster {
+    fn pgbench(&self, arguments: &[String], cpus: &[u32]) -> anyhow::Result<Process> {
+        let path = self.home.path();
+        let mut program = pgbench::pgbench(&self.programs, self.server.reach(), arguments, path);
+        program.cpus = cpus.to_vec();
+        program.spawn(&self.undo)
+    }
+
+    fn script(&self, clients: u32, threads: u32, extent: Extent) -> Vec<String> {
+        pgbench::arguments(self.settings.script, self.settings.protocol, clients, threads, extent)
+    }
+
+    /// Runs one transaction of each of so many clients, and returns the report with what the
+    /// server counted.
+    fn run_once(&mut self, clients: u32) -> anyhow::Result<(Report, u64)> {
+        let before = self.server.transactions()?;
+        let arguments = self.script(clients, 1, Extent::Transactions(1));
+        let printed = self.pgbench(&arguments, &[])?.await_success(self.patience)?;
+        let report = Report::parse(&printed)?;
+        let counted = self.server.transactions()?.saturating_sub(before);
+        Ok((report, counted))
+    }
+
+    /// What a run costs beside its script differs between versions and protocols: it is measured.
+    fn calibrate(&mut self) -> anyhow::Result<Overhead> {
+        let mut beside = |clients| {
+            let (report, counted) = self.run_once(clients)?;
+            anyhow::Ok(counted.saturating_sub(report.transactions))
+        };
+        let (one, two) = (beside(1)?, beside(2)?);
+        Overhead::from(one, two)
+    }
+
+    /// Starts pgbench for so many seconds, and returns it once all its clients work.
+    fn drive(&mut self, drive: &Drive, seconds: u64) -> anyhow::Result<(Run, Vec<u32>)> {
+        let before = self.server.transactions()?;
+        let cpus = &drive.cpus.generator;
+        let cores = if cpus.is_empty() { placement::allowed().len() } else { cpus.len() };
+        let threads = drive.clients.min(u32::try_from(cores.max(1)).unwrap_or(u32::MAX));
+        let arguments = self.script(drive.clients, threads, Extent::Seconds(seconds));
+        let mut generator = self.pgbench(&arguments, cpus)?;
+        let backends = self.server.await_backends(&mut generator, drive.clients)?;
+        for backend in &backends {
+            priority::raise_other(*backend);
+            placement::pin(*backend, &drive.cpus.system)?;
+        }
+        let lasts = Duration::from_secs(seconds);
+        Ok((Run { generator, clients: drive.clients, before, lasts }, backends))
+    }
+
+    /// The generator's count against the server's.
+    fn cross_check(&mut self, run: &Run, report: &Report) -> anyhow::Result<CountCheck> {
+        let protocol = self.settings.protocol.option();
+        ensure!(
+            report.clients == run.clients && report.protocol == protocol,
+            "pgbench ran {} clients in mode {}, not {} in mode {protocol}",
+            report.clients,
+            report.protocol,
+            run.clients
+        );
+        let counts = CountCheck {
+            counter: "xact_commit + xact_rollback".to_owned(),
+            generator: report.transactions + self.overhead.of(run.clients),
+            server: self.server.transactions()?.saturating_sub(run.before),
+        };
+        ensure!(
+            counts.disagreement() <= AGREEMENT,
+            "pgbench accounts for {} transactions and PostgreSQL for {}: more than 1 % apart",
+            counts.generator,
+            counts.server
+        );
+        Ok(counts)
+    }
+}
+
+impl System for Cluster {
+    fn pids(&self) -> Vec<u32> {
+        vec![self.server.pid()]
+    }
+
+    fn generators(&self) -> Vec<u32> {
+        self.run.iter().map(|run| run.generator.pid()).collect()
+    }
+
+    fn describe(&mut self) -> anyhow::Result<Description> {
+        ensure!(self.run.is_none(), "{NAME}: clients are running");
+        let (report, _) = self.run_once(1)?;
+        let arguments = ["-n", "-c", "1", "-t", "1", "-f", FACTORS_FILE].map(str::to_owned);
+        let mut told = self.pgbench(&arguments, &[])?;
+        told.await_success(self.patience)?;
+        let proofs = Factors::parse(&told.complained()?)?.proofs(&self.settings, &report);
+        let mut settings = Vec::new();
+        for (name, parameter) in [
+            ("PostgreSQL", "server_version"),
+            ("max_connections", "max_connections"),
+            ("max_wal_size", "max_wal_size"),
+            ("fsync", "fsync"),
+            ("full_page_writes", "full_page_writes"),
+            ("autovacuum", "autovacuum"),
+            ("data_checksums", "data_checksums"),
+        ] {
+            let value = self.server.query(&format!("SHOW {parameter}"))?;
+            settings.push((name.to_owned(), value.concat().concat()));
+        }
+        Ok((proofs, settings))
+    }
+
+    fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
+        ensure!(self.run.is_none(), "{NAME}: clients are already running");
+        let (clients, most) = (drive.clients, self.most_clients);
+        ensure!(
+            (1..=most).contains(&clients),
+            "{NAME}: clients must be 1 to {most} (found {clients})"
+        );
+        self.server.alive()?;
+        self.server.place(&drive.cpus.system)?;
+        let seconds = pgbench::seconds_for(drive.lasts, clients);
+        for extra in 0..ATTEMPTS {
+            let (run, backends) = self.drive(drive, seconds + extra)?;
+            let left = run.lasts.saturating_sub(run.generator.begun().elapsed());
+            if left >= Duration::from_nanos(drive.lasts.0) {
+                self.run = Some(run);
+                return Ok(backends);
+            }
+        }
+        let Nanos(lasts) = drive.lasts;
+        anyhow::bail!(
+            "{NAME}: {clients} clients connect too slowly for pgbench to last another {:?}",
+            Duration::from_nanos(lasts)
+        )
+    }
+
+    fn working(&mut self) -> anyhow::Result<bool> {
+        self.server.alive()?;
+        let Some(run) = &mut self.run else { return Ok(false) };
+        match run.generator.ended() {
+            None => Ok(true),
+            Some(status) if status.success() => Ok(false),
+            Some(status) => Err(run.generator.lost(&format!("failed under way: {status}"))),
+        }
+    }
+
+    fn mark(&mut self) -> anyhow::Result<()> {
+        // pgbench counts over all of its own run, from the last connection on.
+        self.run.as_ref().map(|_| ()).with_context(|| format!("{NAME}: no clients are running"))
+    }
+
+    fn finish(&mut self) -> anyhow::Result<SliceOutput> {
+        let run = self.run.take().with_context(|| format!("{NAME}: no clients are running"));
+        let mut run = run?;
+        let ended = run.generator.await_success(run.lasts + self.patience);
+        // Where the server is gone, pgbench's complaint about it would only hide that.
+        self.server.alive()?;
+        let report =
+            Report::parse(&ended?).map_err(|error| run.generator.lost(&error.to_string()))?;
+        let counts = self.cross_check(&run, &report)?;
+        Ok(SliceOutput {
+            operations: report.transactions,
+            counted_over: report.counted_over,
+            // pgbench tells neither these nor percentiles without a line of log a transaction.
+            per_client: Vec::new(),
+            latency: None,
+            counts: Some(counts),
+        })
+    }
+
+    fn stop(self: Box<Self>) -> anyhow::Result<()> {
+        let Self { run, server, home, .. } = *self;
+        drop(run);
+        let stopped = server.stop();
+        drop(home);
+        stopped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_beside_the_script_follows_from_two_runs() {
+        let overhead = Overhead::from(5, 7).unwrap();
+        assert_eq!(overhead, Overhead { run: 3, client: 2 });
+        assert_eq!(overhead.of(32), 67);
+        assert!(Overhead::from(5, 4).is_err() && Overhead::from(5, 11).is_err());
+    }
+}
