@@ -1,6 +1,7 @@
 //! The command line, as plain structures: parsed here, acted on in [`crate::commands`].
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kneepoint_lab::import::Format;
 use kneepoint_rig::recipe::LevelSpec;
 use kneepoint_vocab::{Nanos, Ratio, Tier};
 use std::path::PathBuf;
@@ -69,6 +70,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Make the report of a run directory again, the same to the byte
     Report(ReportArgs),
+    /// Make a report of what another tool has measured: sysbench, pgbench, fio, or a CSV table
+    Import(ImportArgs),
     /// List recipes, treatments and collectors, and whether they can run here
     List(ListArgs),
     /// Say what this machine can measure, and how to get the rest
@@ -87,9 +90,16 @@ pub(crate) enum Command {
 /// Arguments of `run`.
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// Recipe: a name from `kneepoint list`, or a TOML file
-    #[arg(default_value = "sqlite-shared-cache")]
-    pub(crate) recipe: String,
+    /// Recipe: a name from `kneepoint list`, or a TOML file [default: sqlite-shared-cache]
+    #[arg(conflicts_with = "command")]
+    pub(crate) recipe: Option<String>,
+    /// A command to measure instead, with {clients} where their number goes; {seconds} is how
+    /// long it has to run
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+    /// Where the command's throughput is
+    #[command(flatten)]
+    pub(crate) counting: CountingArgs,
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) levels: Option<Vec<LevelSpec>>,
@@ -134,6 +144,24 @@ pub(crate) enum ProtocolArg {
     Published,
 }
 
+/// Where a command's throughput is; where nothing is said, by the known form of its output.
+#[derive(Args, Debug, Default)]
+#[group(multiple = false)]
+pub(crate) struct CountingArgs {
+    /// The command prints operations per second: the one group of this pattern
+    #[arg(long, value_name = "REGEX", requires = "command")]
+    pub(crate) throughput: Option<String>,
+    /// The command prints operations per second: in JSON, there, e.g. `/result/rate`
+    #[arg(long, value_name = "POINTER", requires = "command")]
+    pub(crate) json_pointer: Option<String>,
+    /// The command prints how many operations it did: the one group of this pattern
+    #[arg(long, value_name = "REGEX", requires = "command")]
+    pub(crate) operations: Option<String>,
+    /// A run of the command does so many operations
+    #[arg(long, value_name = "N", requires = "command")]
+    pub(crate) work: Option<String>,
+}
+
 /// A collector tier, as typed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum TierArg {
@@ -163,6 +191,54 @@ pub(crate) struct ReportArgs {
     /// Print the findings as JSON instead of the summary, and write no page
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Arguments of `import`.
+#[derive(Args, Debug)]
+pub(crate) struct ImportArgs {
+    /// Files, in the order in which they were measured
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// What wrote them; guessed where absent. CSV has the columns `clients,throughput` and may
+    /// have `cores`, `block`, `seconds`
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<FormatArg>,
+    /// Cores that the system had
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) cores: Option<u32>,
+    /// What throughput counts, in the plural
+    #[arg(long, value_name = "WORD")]
+    pub(crate) operation: Option<String>,
+    /// Run directory to make [default: kneepoint-runs/DATE-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the findings as JSON instead of the summary
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A format, as typed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FormatArg {
+    /// The text report of sysbench
+    Sysbench,
+    /// The text report of pgbench
+    Pgbench,
+    /// fio --output-format=json
+    Fio,
+    /// A table
+    Csv,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Sysbench => Self::Sysbench,
+            FormatArg::Pgbench => Self::Pgbench,
+            FormatArg::Fio => Self::Fio,
+            FormatArg::Csv => Self::Csv,
+        }
+    }
 }
 
 /// Arguments of `list`.

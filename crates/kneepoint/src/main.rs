@@ -62,6 +62,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     }
     match cli.command {
         Some(Command::Run(args)) => commands::run::run(&args),
+        Some(Command::Import(args)) => commands::import::import(&args),
         Some(Command::Report(args)) => commands::report::report(&args),
         Some(Command::List(args)) => commands::list::list(&args),
         Some(Command::Doctor(args)) => commands::doctor::doctor(&args),

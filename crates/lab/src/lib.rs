@@ -7,10 +7,12 @@
 //! * [`mod@plan`]: options and a recipe to a [`kneepoint_vocab::Plan`].
 //! * [`order`]: the seeded random order of slices within blocks.
 //! * [`run()`]: the whole experiment.
+//! * [`mod@import`]: results of other tools as a run directory.
 //! * [`store`]: writes the run directory; [`mod@open`]: reads it back.
 
 mod arms;
 mod clock;
+pub mod import;
 pub mod open;
 pub mod options;
 pub mod order;
@@ -22,6 +24,7 @@ mod slice;
 mod stop_rule;
 pub mod store;
 
+pub use import::import;
 pub use open::open;
 pub use options::RunOptions;
 pub use plan::plan;

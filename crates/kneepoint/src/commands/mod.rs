@@ -2,6 +2,7 @@
 
 pub(crate) mod doctor;
 pub(crate) mod generate;
+pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod recover;
 pub(crate) mod report;

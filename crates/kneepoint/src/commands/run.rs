@@ -1,7 +1,7 @@
 //! `kneepoint run`: the whole loop in one command.
 
 use super::report;
-use crate::cli::{ProtocolArg, RunArgs};
+use crate::cli::{CountingArgs, ProtocolArg, RunArgs, UsageError};
 use crate::progress::Bar;
 use crate::{ERROR, OK, print};
 use anyhow::{Context, Result};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
 
 fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     Ok(RunOptions {
-        recipe: recipe(&args.recipe)?,
+        recipe: asked_for(args)?,
         levels: args.levels.clone(),
         cores: args.cores.clone(),
         generator_cores: args.generator_cores,
@@ -48,9 +48,33 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
         precision: args.precision,
         budget: args.budget,
         tier: args.tier.map(Into::into),
-        directory: args.out.clone().unwrap_or_else(|| default_directory(host)),
+        directory: args.out.clone().unwrap_or_else(|| default_directory(&host.begun)),
         server: std::env::current_exe().context("finding Kneepoint's own executable")?,
     })
+}
+
+/// The recipe that runs where none is named.
+const DEFAULT: &str = "sqlite-shared-cache";
+
+fn asked_for(args: &RunArgs) -> Result<Recipe> {
+    if args.command.is_empty() {
+        return recipe(args.recipe.as_deref().unwrap_or(DEFAULT));
+    }
+    let CountingArgs { throughput, json_pointer, operations, work } = &args.counting;
+    let given = [
+        ("throughput", throughput),
+        ("json", json_pointer),
+        ("operations", operations),
+        ("work", work),
+    ];
+    let owned = |(key, value): (&str, &Option<String>)| Some((key.to_owned(), value.clone()?));
+    let settings = given.into_iter().filter_map(owned).collect();
+    let recipe =
+        Recipe::of_command(&args.command, settings).map_err(|error| UsageError(error.problem))?;
+    if !args.command.iter().any(|word| word.contains("{clients}")) {
+        print::note("kneepoint: the command has no {clients}: it is the same at every level");
+    }
+    Ok(recipe)
 }
 
 /// A built-in recipe by its name, or a file by anything that looks like a path.
@@ -62,9 +86,8 @@ fn recipe(name: &str) -> Result<Recipe> {
 }
 
 /// `kneepoint-runs/2026-11-21T20-31-05`, from the run's begin.
-fn default_directory(host: &Host) -> PathBuf {
-    let stamp: String =
-        host.begun.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
+pub(crate) fn default_directory(begun: &str) -> PathBuf {
+    let stamp: String = begun.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
     PathBuf::from("kneepoint-runs").join(stamp)
 }
 
