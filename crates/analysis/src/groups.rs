@@ -200,6 +200,14 @@ impl Seen {
         Some(shared.map_or(first, |(name, _)| name.clone()))
     }
 
+    /// `name`, with the caller that most stacks agree on.
+    fn with_caller(&self, name: &str) -> String {
+        match heaviest(&self.first) {
+            Some((caller, weight)) if weight * 2.0 >= self.stacks => format!("{name} ({caller})"),
+            _ => name.to_owned(),
+        }
+    }
+
     fn reason(&self) -> WaitReason {
         heaviest(&self.blocked).map_or(WaitReason::Other, |(reason, _)| reason)
     }
@@ -319,7 +327,9 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
     let path = path_from(name, what);
     let (cause, line, name) = match kind {
         "named lock" => (CauseKind::Lock, LineKind::IdleLock, name.to_owned()),
-        "named kernel lock" => (CauseKind::KernelLock, LineKind::IdleKernelLock, name.to_owned()),
+        "named kernel lock" => {
+            (CauseKind::KernelLock, LineKind::IdleKernelLock, what.with_caller(name))
+        }
         "named condition" => (CauseKind::Peer, LineKind::IdlePeer, name.to_owned()),
         KERNEL_LOCK | KERNEL_SPIN_LOCK => {
             let name = kernel_locks::name(what.machinery(), name);

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 fn cell() -> impl Strategy<Value = Cell> {
     let part = || 0.0_f64..1.5;
     (
-        (1.0_f64..1e5, part(), part(), part()),
+        (1.0_f64..1e5, part(), part(), (part(), part())),
         (part(), part(), part(), 0.0_f64..20.0),
         (part(), prop::collection::vec((0_u32..7, 0.0_f64..2.0), 0..5)),
         (0.0_f64..1e5, 0_u32..7),
@@ -21,7 +21,8 @@ fn cell() -> impl Strategy<Value = Cell> {
             throughput: a.0,
             system: a.1,
             foreign: a.2,
-            generator: a.3,
+            generator: a.3.0,
+            kernel: a.3.1,
             idle_lock: b.0,
             idle_scheduler: b.1,
             idle_uncharged: b.2,
@@ -42,21 +43,52 @@ fn disposition() -> impl Strategy<Value = Disposition> {
     ]
 }
 
+/// What the waits of a slice are for: mostly the lock, else something a server's threads do.
+fn request() -> impl Strategy<Value = Option<WaitKey>> {
+    let reasons = [WaitReason::Socket, WaitReason::Poll, WaitReason::KernelLock];
+    let other = (prop::sample::select(reasons.to_vec()), prop::sample::select(vec![0, 44, 45]));
+    prop::option::of(other.prop_map(|(reason, syscall)| WaitKey {
+        reason,
+        object: 0,
+        object_name: None,
+        syscall,
+    }))
+}
+
+fn waits_for(trial: &mut TrialRecord, key: Option<WaitKey>) {
+    for fact in &mut trial.facts {
+        match (fact, &key) {
+            (Fact::Wait(wait), Some(key)) => wait.key = key.clone(),
+            (Fact::Stack(StackWeight { wait: Some(wait), .. }), Some(key)) => *wait = key.clone(),
+            _ => {}
+        }
+    }
+}
+
 /// Trials with plausible facts in any arrangement of phases, arms, starts, blocks and levels.
 fn plausible() -> impl Strategy<Value = RunRecord> {
-    let one = (0_u32..5, 0_usize..4, 0_u32..3, prop::sample::select(vec![1_u32, 2, 8]), cell());
+    let clients = prop::sample::select(vec![1_u32, 2, 8]);
+    let one = (0_u32..5, 0_usize..4, 0_u32..3, clients, (cell(), request(), 1_u32..3));
     let phase = prop_oneof![3 => Just(Phase::Sweep), 2 => Just(Phase::Effects)];
     let trials = prop::collection::vec((one, phase, disposition(), any::<bool>()), 0..24);
-    (trials, any::<bool>(), any::<u64>()).prop_map(|(trials, ended, seed)| {
+    let design = (any::<bool>(), any::<bool>(), 0_u32..3);
+    (trials, design, any::<u64>()).prop_map(|(trials, (ended, apart, generator_cores), seed)| {
         let mut record = empty(&[1, 2, 8], 2);
+        if apart {
+            record.plan.clients = Clients::Apart;
+            record.plan.generator_cores = generator_cores;
+        }
         record.plan.seed = seed;
         record.plan.arms.push(arm("other", ArmRole::Treatment, ArmId::BASELINE));
         record.plan.arms.push(arm(ArmId::CONTROL, ArmRole::Control, ArmId::BASELINE));
         record.plan.arms.push(arm(ArmId::UNPROBED, ArmRole::Unprobed, ArmId::BASELINE));
-        for ((block, which, start, clients, cell), phase, disposition, facts) in trials {
+        for ((block, which, start, clients, what), phase, disposition, facts) in trials {
+            let (cell, key, cores) = what;
             let name = ["baseline", "other", "control", "unprobed"][which];
             let mut trial = trial(phase, block, name, start, clients, &cell);
             trial.disposition = disposition;
+            trial.id.level.cores = cores;
+            waits_for(&mut trial, key);
             if !facts {
                 trial.facts.truncate(1);
             }
