@@ -3,6 +3,7 @@
 
 use crate::placement;
 use crate::priority;
+use crate::scratch::start_time;
 use crate::undo::{Action, Change, Undo, family};
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, getsid, kill_process};
@@ -307,8 +308,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // What it started would become an orphan that nobody could tell from a stranger.
-        let children = family(self.pid());
+        // What it started would become an orphan that nobody could tell from a stranger, but for
+        // the session: a child of a program that has ended by itself is still in that.
+        let mut children = family(self.pid());
+        children.extend(session(self.pid()));
         drop(self.change.take());
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -316,6 +319,20 @@ impl Drop for Process {
             let _ = Action::Kill { process: pid, started }.undo();
         }
     }
+}
+
+/// The processes of a session, but its leader, with their start times. The number of a session
+/// that has members is given to nobody else.
+fn session(leader: u32) -> Vec<(u32, u64)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // Read as text: session 0, which threads of the kernel are in, is no id of rustix's.
+    let of = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(3)?.parse::<u32>().ok()
+    };
+    let ours = pids.filter(|pid| *pid != leader && of(*pid) == Some(leader));
+    ours.filter_map(|pid| Some((pid, start_time(pid)?))).collect()
 }
 
 /// A program of this name in `PATH`, or where Debian keeps servers; a path is taken as it is.
@@ -337,7 +354,8 @@ pub fn run(program: Program<'_>, patience: Duration, undo: &Undo) -> anyhow::Res
     program.spawn(undo)?.await_success(patience)
 }
 
-fn told(status: ExitStatus) -> String {
+/// How it ended, for people.
+pub(crate) fn told(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
@@ -440,6 +458,18 @@ mod tests {
             let ended = crate::scratch::start_time(pid) != Some(born) || is_zombie(pid);
             assert!(ended, "{pid} lives");
         }
+    }
+
+    #[test]
+    fn what_it_leaves_running_when_it_ends_goes_too() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let mut process = shell("sleep 600 & echo $!", folder.path()).spawn(&undo).unwrap();
+        let said = process.await_success(Duration::from_secs(20)).unwrap();
+        let orphan: u32 = said.trim().parse().unwrap();
+        assert!(start_time(orphan).is_some(), "the orphan is not there");
+        drop(process);
+        assert!(start_time(orphan).is_none() || is_zombie(orphan), "{orphan} lives");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `recipes/README.md` describes the format. A recipe is refused as a whole, with the line and
 //! column of the first thing that is wrong, before anything is started.
 
+mod command_line;
 mod error;
 pub mod level;
 mod parse;

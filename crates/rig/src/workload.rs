@@ -4,6 +4,7 @@
 //! of a system exist only between [`System::begin`] and [`System::finish`]: a system that is up
 //! but idle uses no CPU, so several arms can stay up beside each other.
 
+pub mod command;
 mod peer;
 pub mod postgres;
 pub mod sqlite;
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 
 /// All workloads.
 pub static ALL: &[&dyn Workload] =
-    &[&sqlite::SqliteOltp::STANDARD, &postgres::Postgres::STANDARD];
+    &[&command::Command, &sqlite::SqliteOltp::STANDARD, &postgres::Postgres::STANDARD];
 
 /// The workload of this name.
 #[must_use]
@@ -132,6 +133,12 @@ pub trait Workload: Sync {
     fn clients(&self, settings: &BTreeMap<String, String>) -> Clients {
         let _ = settings;
         Clients::Inside
+    }
+
+    /// Whether each slice is a run of a new process: such a system has nothing to warm up.
+    fn fresh_each_slice(&self, settings: &BTreeMap<String, String>) -> bool {
+        let _ = settings;
+        false
     }
 
     /// Whether these settings make a system.

@@ -1,0 +1,283 @@
+//! `command`: any command line as the load, alone or against a server that a recipe starts.
+//!
+//! Each slice is one run of the command with the level's number of clients. What it did in that
+//! run is read from what it prints, or is a fixed amount of work over the time that it took.
+
+mod counting;
+mod figure;
+mod formats;
+mod instance;
+mod line;
+mod settings;
+mod working;
+
+use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use crate::placement;
+use crate::process::{Process, Program, told};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use instance::Instance;
+use kneepoint_vocab::Clients;
+use rustix::process::Signal;
+use settings::Settings;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The workload's name.
+pub const NAME: &str = "command";
+/// How long a command that was asked to stop may take for that.
+const STOPPING: Duration = Duration::from_secs(10);
+/// Where Debian has programs that recipes like to use.
+const PACKAGES: [(&str, &str); 13] = [
+    ("ab", "apache2-utils"),
+    ("fio", "fio"),
+    ("mariadbd", "mariadb-server"),
+    ("nginx", "nginx-light"),
+    ("redis-benchmark", "redis-tools"),
+    ("redis-cli", "redis-tools"),
+    ("redis-server", "redis-server"),
+    ("stress-ng", "stress-ng"),
+    ("sysbench", "sysbench"),
+    ("hyperfine", "hyperfine"),
+    ("memcached", "memcached"),
+    ("wrk", "wrk"),
+    ("curl", "curl"),
+];
+
+/// The workload `command`.
+#[derive(Clone, Copy, Debug)]
+pub struct Command;
+
+impl Workload for Command {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "any command line, alone or against a server that the recipe starts"
+    }
+
+    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need> {
+        let Ok(settings) = Settings::parse(settings) else { return Vec::new() };
+        let mut needs: Vec<Need> = Vec::new();
+        for program in settings.lines().map(line::Line::program) {
+            if !program.contains('{') && needs.iter().all(|need| need.what != program) {
+                needs.push(need(program, settings.directory.as_deref()));
+            }
+        }
+        needs
+    }
+
+    fn clients(&self, settings: &BTreeMap<String, String>) -> Clients {
+        Settings::parse(settings).map_or(Clients::Inside, |settings| settings.clients())
+    }
+
+    fn fresh_each_slice(&self, settings: &BTreeMap<String, String>) -> bool {
+        self.clients(settings) == Clients::Inside
+    }
+
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
+        Settings::parse(settings).map(|_| ())
+    }
+
+    fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
+        instance::set_up(&read(setup)?, setup)
+    }
+
+    fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
+        let settings = read(setup)?;
+        let instance = Instance::start(&settings, setup)?;
+        Ok(Box::new(Commanded {
+            settings,
+            instance,
+            most: setup.max_clients,
+            run: None,
+            counted_by: None,
+        }))
+    }
+}
+
+fn read(setup: &Setup) -> anyhow::Result<Settings> {
+    Settings::parse(&setup.settings).with_context(|| NAME.to_owned())
+}
+
+/// A program; one with a path is looked for from where the command will run.
+fn need(program: &str, directory: Option<&Path>) -> Need {
+    match directory {
+        Some(directory) if program.contains('/') => {
+            let here = directory.join(program).is_file();
+            Need { what: program.to_owned(), package: String::new(), here }
+        }
+        _ => {
+            let package = PACKAGES.iter().find(|(name, _)| *name == program);
+            Need::program(program, package.map_or("", |(_, package)| *package))
+        }
+    }
+}
+
+/// One start of an arm.
+struct Commanded {
+    settings: Settings,
+    instance: Instance,
+    most: u32,
+    run: Option<Run>,
+    /// By what automatic counting went in earlier slices: it must not change its mind.
+    counted_by: Option<&'static str>,
+}
+
+/// A run of the command: one slice.
+struct Run {
+    process: Process,
+    ended: JoinHandle<Instant>,
+    marked: bool,
+}
+
+impl Commanded {
+    fn running(&mut self) -> anyhow::Result<&mut Run> {
+        self.run.as_mut().ok_or_else(|| anyhow!("{NAME}: no clients are running"))
+    }
+
+    /// Waits for the command's end, its own or the one it is asked for.
+    fn await_end(&self, run: &mut Run) -> anyhow::Result<()> {
+        let process = &mut run.process;
+        let asked = self.settings.until_stopped && process.ended().is_none();
+        if asked {
+            process.signal(Signal::TERM)?;
+        }
+        let patience = if asked { STOPPING } else { self.settings.patience };
+        let status = process.await_end(patience).map_err(|error| {
+            if self.settings.until_stopped {
+                return error;
+            }
+            anyhow!("{error:#}; let it end by itself ({{seconds}}, or until = \"stopped\")")
+        })?;
+        // Dying of the signal that it was sent is how most programs obey.
+        use std::os::unix::process::ExitStatusExt as _;
+        let obeyed = asked && status.signal() == Some(Signal::TERM.as_raw());
+        if status.success() || obeyed {
+            return Ok(());
+        }
+        Err(process.lost(&told(status)))
+    }
+
+    fn output(&mut self, run: Run) -> anyhow::Result<SliceOutput> {
+        let Run { process, ended, .. } = run;
+        let begun = process.begun();
+        let ended = ended.join().map_err(|_| anyhow!("{NAME}: nobody saw it end"))?;
+        let (printed, complained) = (process.printed()?, process.complained()?);
+        let wall = ended.saturating_duration_since(begun);
+        let counted = self.settings.counting.count(&printed, &complained, wall);
+        let ((operations, counted_over), by) =
+            counted.map_err(|why| anyhow!("{NAME}: {why}{}", process.tail()))?;
+        match self.counted_by.replace(by) {
+            Some(earlier) if earlier != by => {
+                bail!(
+                    "{NAME}: its output was {earlier} at first, and is {by} now{}",
+                    process.tail()
+                )
+            }
+            _ => {}
+        }
+        Ok(SliceOutput {
+            operations,
+            counted_over,
+            per_client: Vec::new(),
+            latency: None,
+            counts: None,
+        })
+    }
+}
+
+impl System for Commanded {
+    fn pids(&self) -> Vec<u32> {
+        match (&self.instance.server, &self.run) {
+            (Some(server), _) => vec![server.pid()],
+            (None, run) => run.iter().map(|run| run.process.pid()).collect(),
+        }
+    }
+
+    fn generators(&self) -> Vec<u32> {
+        let apart = self.instance.server.is_some();
+        self.run.iter().filter(|_| apart).map(|run| run.process.pid()).collect()
+    }
+
+    fn describe(&mut self) -> anyhow::Result<Description> {
+        let mut settings = vec![
+            ("command".to_owned(), self.settings.run.to_string()),
+            ("counted".to_owned(), self.settings.counting.told()),
+        ];
+        if let Some(start) = &self.settings.start {
+            settings.push(("server".to_owned(), start.to_string()));
+        }
+        Ok((Vec::new(), settings))
+    }
+
+    fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
+        ensure!(self.run.is_none(), "{NAME}: clients are already running");
+        ensure!(
+            (1..=self.most).contains(&drive.clients),
+            "{NAME}: clients must be 1 to {} (found {})",
+            self.most,
+            drive.clients
+        );
+        self.instance.check()?;
+        let apart = self.instance.server.is_some();
+        if let Some(server) = &self.instance.server {
+            placement::pin(server.pid(), &drive.cpus.system)?;
+        }
+        let cpus = if apart { &drive.cpus.generator } else { &drive.cpus.system };
+        let words = self.settings.run.filled(&self.instance.values(drive));
+        let process = Program {
+            cpus: cpus.clone(),
+            ..self.instance.program("the command", words, &self.settings)
+        }
+        .spawn(&self.instance.undo)?;
+        let ended = working::watch(&process);
+        let run = self.run.insert(Run { process, ended, marked: false });
+        let workers = working::workers(&mut run.process, drive.clients);
+        if let Err(error) = self.working() {
+            self.run = None;
+            return Err(error);
+        }
+        // The generator's threads are no clients of the ledger, and which thread of a server
+        // serves whom only the server knows.
+        Ok(if apart { Vec::new() } else { workers })
+    }
+
+    fn working(&mut self) -> anyhow::Result<bool> {
+        self.instance.check()?;
+        let run = self.running()?;
+        match run.process.ended() {
+            None => Ok(true),
+            Some(status) if status.success() => Ok(false),
+            Some(status) => Err(run.process.lost(&told(status))),
+        }
+    }
+
+    fn mark(&mut self) -> anyhow::Result<()> {
+        if self.working()? {
+            self.running()?.marked = true;
+            return Ok(());
+        }
+        let Some(run) = self.run.take() else { return Ok(()) };
+        let took = run.process.begun().elapsed();
+        bail!(
+            "{NAME}: it ended within {took:.1?}, before its window opened: give it more work{}",
+            run.process.tail()
+        )
+    }
+
+    fn finish(&mut self) -> anyhow::Result<SliceOutput> {
+        let mut run = self.run.take().with_context(|| format!("{NAME}: no clients are running"))?;
+        ensure!(run.marked, "{NAME}: no window is open");
+        self.await_end(&mut run)?;
+        self.instance.check()?;
+        self.output(run)
+    }
+
+    fn stop(mut self: Box<Self>) -> anyhow::Result<()> {
+        self.run = None;
+        self.instance.stop()
+    }
+}

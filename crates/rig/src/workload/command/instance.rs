@@ -1,0 +1,204 @@
+//! What a start of an arm has besides the command: its directory, its hooks, its server.
+
+use super::line::{Line, Values};
+use super::settings::Settings;
+use super::working;
+use crate::placement;
+use crate::process::{self, Process, Program};
+use crate::undo::Undo;
+use crate::workload::{Drive, Setup};
+use anyhow::{Context as _, bail};
+use rustix::process::Signal;
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often a server is asked whether it is ready.
+const GLANCE: Duration = Duration::from_millis(10);
+/// How long a server that was asked to stop may take for that.
+const STOPPING: Duration = Duration::from_secs(10);
+
+/// The directory that all starts of a run share.
+fn shared(scratch: &Path) -> PathBuf {
+    scratch.join("command-shared")
+}
+
+/// Runs `setup`, once for all starts.
+pub(super) fn set_up(settings: &Settings, setup: &Setup) -> anyhow::Result<()> {
+    let shared = shared(&setup.scratch);
+    fs::create_dir_all(&shared).with_context(|| shared.display().to_string())?;
+    let Some(line) = &settings.setup else { return Ok(()) };
+    let values = Values::from([
+        ("{clients}", setup.max_clients.to_string()),
+        ("{cores}", placement::allowed().len().to_string()),
+        ("{shared}", shared.display().to_string()),
+    ]);
+    let program = program("setup", line.filled(&values), &shared, settings);
+    process::run(program, settings.patience, &setup.undo).map(drop)
+}
+
+/// A program of the recipe, started where the recipe wants it. Its output goes to `logs`, for the
+/// user's own directories are not Kneepoint's to write to.
+fn program<'a>(
+    name: &'static str,
+    words: Vec<String>,
+    logs: &'a Path,
+    settings: &Settings,
+) -> Program<'a> {
+    // A relative program is looked for from there too.
+    let here = PathBuf::from(".");
+    let from = settings.directory.as_ref().unwrap_or(&here);
+    let from = std::path::absolute(from).unwrap_or(here);
+    let mut chdir = OsString::from("--chdir=");
+    chdir.push(from);
+    let words = words.into_iter().map(OsString::from);
+    let mut program = Program::new(name, "env", std::iter::once(chdir).chain(words), logs);
+    let owned = |(key, value): &(String, String)| (key.into(), value.into());
+    program.environment = settings.environment.iter().map(owned).collect();
+    program
+}
+
+/// One start of an arm. Dropping it runs `conclude`, kills the server and removes the directory.
+pub(super) struct Instance {
+    settings: Settings,
+    values: Values,
+    directory: PathBuf,
+    pub(super) undo: Undo,
+    pub(super) server: Option<Process>,
+    /// Whether `conclude` is still to be run.
+    open: bool,
+}
+
+impl Instance {
+    /// Runs `prepare`, then brings the server up.
+    pub(super) fn start(settings: &Settings, setup: &Setup) -> anyhow::Result<Self> {
+        let name = format!("{}-{}-command", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let directory = setup.scratch.join(name);
+        fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
+        let mut instance = Self {
+            settings: settings.clone(),
+            values: Values::new(),
+            directory,
+            undo: setup.undo.clone(),
+            server: None,
+            open: false,
+        };
+        instance.values = Values::from([
+            ("{clients}", setup.max_clients.to_string()),
+            ("{cores}", placement::allowed().len().to_string()),
+            ("{directory}", instance.directory.display().to_string()),
+            ("{shared}", shared(&setup.scratch).display().to_string()),
+        ]);
+        if settings.lines().any(|line| line.has("{port}")) {
+            instance.values.insert("{port}", free_port()?.to_string());
+        }
+        instance.open = true;
+        if let Some(line) = &settings.prepare {
+            instance.hook("prepare", line)?;
+        }
+        instance.serve()?;
+        Ok(instance)
+    }
+
+    fn hook(&self, name: &'static str, line: &Line) -> anyhow::Result<()> {
+        let program = self.program(name, line.filled(&self.values), &self.settings);
+        process::run(program, self.settings.patience, &self.undo).map(drop)
+    }
+
+    /// Starts the server and waits until it is ready.
+    fn serve(&mut self) -> anyhow::Result<()> {
+        let Some(start) = &self.settings.start else { return Ok(()) };
+        let program = self.program("the server", start.filled(&self.values), &self.settings);
+        self.server = Some(program.spawn(&self.undo)?);
+        let Some(ready) = self.settings.ready.clone() else { return self.check() };
+        let deadline = Instant::now() + self.settings.ready_within;
+        loop {
+            self.check()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let program = self.program("ready", ready.filled(&self.values), &self.settings);
+            match process::run(program, left, &self.undo) {
+                Ok(_) => return Ok(()),
+                Err(error) if left.is_zero() => {
+                    let within = self.settings.ready_within;
+                    let said = self.server.as_ref().map(Process::tail).unwrap_or_default();
+                    bail!("the server was not ready within {within:?}: {error:#}{said}")
+                }
+                Err(_) => std::thread::sleep(GLANCE.min(left)),
+            }
+        }
+    }
+
+    /// A program of the recipe, in this instance.
+    pub(super) fn program(
+        &self,
+        name: &'static str,
+        words: Vec<String>,
+        settings: &Settings,
+    ) -> Program<'_> {
+        program(name, words, &self.directory, settings)
+    }
+
+    /// What stands for placeholders in a slice.
+    pub(super) fn values(&self, drive: &Drive) -> Values {
+        let cores = match drive.cpus.system.len() {
+            0 => placement::allowed().len(),
+            own => own,
+        };
+        let lasts = Duration::from_nanos(drive.lasts.0) + working::look(drive.clients);
+        let seconds = lasts.as_secs() + u64::from(lasts.subsec_nanos() > 0);
+        let mut values = self.values.clone();
+        values.insert("{clients}", drive.clients.to_string());
+        values.insert("{cores}", cores.to_string());
+        values.insert("{seconds}", seconds.max(1).to_string());
+        values
+    }
+
+    /// Whether the server is still there, where there is one.
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        match server.ended() {
+            None => Ok(()),
+            Some(status) => Err(server.lost(&format!("ended, {}", process::told(status)))),
+        }
+    }
+
+    /// Runs `conclude`, then stops the server as an administrator would.
+    pub(super) fn stop(mut self) -> anyhow::Result<()> {
+        let concluded = self.conclude();
+        let stopped = match self.server.take() {
+            Some(server) => server.terminate(Signal::TERM, STOPPING),
+            None => Ok(()),
+        };
+        concluded.and(stopped)
+    }
+
+    fn conclude(&mut self) -> anyhow::Result<()> {
+        if !std::mem::take(&mut self.open) {
+            return Ok(());
+        }
+        match &self.settings.conclude {
+            Some(line) => self.hook("conclude", line),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Err(error) = self.conclude() {
+            tracing::warn!("{error:#}");
+        }
+        drop(self.server.take());
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            tracing::warn!("{}: {error}", self.directory.display());
+        }
+    }
+}
+
+/// A port of the loopback interface that nobody listens on.
+fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
+    Ok(listener.local_addr().context("no port is free")?.port())
+}

@@ -1,0 +1,259 @@
+//! The workload `command` with real commands: figures, hooks, servers, and everything that can
+//! go wrong, each time with nothing left behind.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+#[path = "support/leftovers.rs"]
+mod leftovers;
+
+use kneepoint_rig::process::find;
+use kneepoint_rig::scratch::Scratch;
+use kneepoint_rig::undo::Undo;
+use kneepoint_rig::workload::command::Command;
+use kneepoint_rig::{Drive, Recipe, Setup, SliceOutput, System, Workload as _};
+use kneepoint_vocab::{ArmId, Nanos};
+use leftovers::Machine;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+const SERVER: &str = env!("CARGO_BIN_EXE_rig-test-server");
+const WINDOW: Nanos = Nanos::from_millis(300);
+
+/// A place for one test, and what was on the machine before it.
+struct Stage {
+    before: Machine,
+    scratch: Scratch,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { before: Machine::now(), scratch: Scratch::create().unwrap() }
+    }
+
+    fn path(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    fn setup(&self, settings: &[(&str, &str)]) -> Setup {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        Setup {
+            server: SERVER.into(),
+            scratch: self.path().to_owned(),
+            arm: ArmId::new("baseline"),
+            settings: settings.iter().map(owned).collect::<BTreeMap<_, _>>(),
+            start: 0,
+            max_clients: 8,
+            seed: 11,
+            undo: Undo::begin(self.path(), Path::new(SERVER)),
+        }
+    }
+
+    fn started(&self, settings: &[(&str, &str)]) -> anyhow::Result<Box<dyn System>> {
+        let setup = self.setup(settings);
+        Command.check(&setup.settings)?;
+        Command.prepare(&setup)?;
+        Command.start(&setup)
+    }
+
+    /// One slice of a command in a shell, and its end.
+    fn slice(&self, settings: &[(&str, &str)], clients: u32) -> anyhow::Result<SliceOutput> {
+        let mut system = self.started(settings)?;
+        let output = slice(system.as_mut(), clients)?;
+        system.stop()?;
+        Ok(output)
+    }
+
+    /// What a shell command is refused for, when it runs.
+    fn refused(&self, settings: &[(&str, &str)]) -> String {
+        let error = format!("{:#}", self.slice(settings, 2).unwrap_err());
+        assert!(!error.contains('\n'), "{error}");
+        error
+    }
+
+    /// Nothing may be left, once the directory is gone.
+    fn clean(self) {
+        let mark = self.path().display().to_string();
+        let left: Vec<_> = fs::read_dir(self.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        let instance = left.iter().find(|path| path.to_string_lossy().contains("baseline"));
+        assert_eq!(instance, None);
+        drop(self.scratch);
+        self.before.assert_nothing_left(&mark);
+    }
+}
+
+/// One slice as the lab takes it, with a window that a fixed amount of work may shorten.
+fn slice(system: &mut dyn System, clients: u32) -> anyhow::Result<SliceOutput> {
+    system.begin(&Drive::new(clients, WINDOW))?;
+    system.mark()?;
+    let mut left = 30;
+    while left > 0 && system.working()? {
+        std::thread::sleep(Duration::from_millis(10));
+        left -= 1;
+    }
+    system.finish()
+}
+
+fn rate(output: &SliceOutput) -> f64 {
+    f64::from(u32::try_from(output.operations).unwrap()) / (output.counted_over.0 as f64 / 1e9)
+}
+
+#[test]
+fn what_it_prints_is_its_throughput() {
+    let stage = Stage::new();
+    let sh = ("shell", "yes");
+    let run = ("run", "sleep 0.4; echo \"rate $(({clients} * 100)).5\"");
+    let output = stage.slice(&[sh, run, ("throughput", "rate ([0-9.]+)")], 4).unwrap();
+    assert!((rate(&output) - 400.5).abs() < 0.1, "{output:?}");
+    let run = ("run", "sleep 0.4; echo did 30 in 0.5 >&2");
+    let both = [("operations", "did ([0-9]+)"), ("elapsed", "in ([0-9.]+)")];
+    let output = stage.slice(&[sh, run, both[0], both[1]], 1).unwrap();
+    assert!((rate(&output) - 60.0).abs() < 0.1, "{output:?}");
+    let run = ("run", "sleep 0.4; echo '{\"jobs\": [{\"rate\": 12.5}]}'");
+    let output = stage.slice(&[sh, run, ("json", "/jobs/0/rate")], 1).unwrap();
+    assert!((rate(&output) - 12.5).abs() < 0.1, "{output:?}");
+    stage.clean();
+}
+
+#[test]
+fn fixed_work_is_divided_by_the_run_s_own_time() {
+    let stage = Stage::new();
+    let settings = [("run", "sleep 0.5"), ("work", "1_000_000")];
+    let mut system = stage.started(&settings).unwrap();
+    let output = slice(system.as_mut(), 1).unwrap();
+    assert!(output.operations.abs_diff(1_000_000) <= 1, "{output:?}");
+    assert!(output.counted_over >= Nanos::from_millis(500), "{output:?}");
+    // Nothing is said of the figures: then a run is one operation.
+    system.stop().unwrap();
+    let output = stage.slice(&[("run", "sleep 0.4")], 1).unwrap();
+    assert!(output.operations == 1 && output.counted_over >= Nanos::from_millis(400));
+    stage.clean();
+}
+
+#[test]
+fn threads_that_work_are_the_clients() {
+    let stage = Stage::new();
+    let spin = "for i in $(seq {clients}); do (while :; do :; done) & p=\"$p $!\"; done; \
+                trap 'kill $p; exit 0' TERM; echo 7 ops/s; wait";
+    let settings = [("run", spin), ("shell", "yes"), ("until", "stopped")];
+    let mut system = stage.started(&settings).unwrap();
+    // On a busy machine the shell can still be at work itself when it is looked at.
+    let told = (0..20).any(|_| {
+        let clients = system.begin(&Drive::new(2, WINDOW)).unwrap();
+        let shell = system.pids()[0];
+        system.mark().unwrap();
+        assert!(system.working().unwrap());
+        assert!((rate(&system.finish().unwrap()) - 7.0).abs() < 0.1);
+        clients.len() == 2 && !clients.contains(&shell)
+    });
+    assert!(told, "two of three processes work, and the shell waits");
+    drop(system);
+    let idle = [("run", "sleep 0.4"), ("work", "5")];
+    let mut system = stage.started(&idle).unwrap();
+    assert!(system.begin(&Drive::new(1, WINDOW)).unwrap().is_empty(), "nobody uses CPU");
+    drop(system);
+    stage.clean();
+}
+
+#[test]
+fn hooks_run_in_order_and_the_last_one_after_a_failure_too() {
+    let stage = Stage::new();
+    let log = stage.path().join("log").display().to_string();
+    let say = |word: &str| format!("echo {word} >> {log}");
+    let (setup, prepare, conclude) = (say("setup"), say("prepare"), say("conclude"));
+    let run = format!("{}; test -d {{directory}} -a -d {{shared}}; sleep 0.4", say("run-$MARK"));
+    let hooks = [
+        ("shell", "yes"),
+        ("setup", setup.as_str()),
+        ("prepare", &prepare),
+        ("conclude", &conclude),
+        ("environment", "MARK='it is'"),
+    ];
+    let with = |run: &str| {
+        let _ = fs::remove_file(&log);
+        let mut settings = hooks.to_vec();
+        settings.push(("run", run));
+        let outcome = stage.slice(&settings, 1).map(|_| ());
+        (outcome, fs::read_to_string(&log).unwrap())
+    };
+    let (outcome, said) = with(&run);
+    outcome.unwrap();
+    assert_eq!(said, "setup\nprepare\nrun-it is\nconclude\n");
+    let (outcome, said) = with("echo 'no such table' >&2; exit 3");
+    let error = format!("{:#}", outcome.unwrap_err());
+    assert!(error.contains("exit code 3; it said: no such table"), "{error}");
+    assert_eq!(said, "setup\nprepare\nconclude\n");
+    stage.clean();
+}
+
+#[test]
+fn what_goes_wrong_is_told_in_one_line() {
+    let stage = Stage::new();
+    let shell = |run: &'static str| vec![("shell", "yes"), ("run", run)];
+    let with = |run, setting| [shell(run), vec![setting]].concat();
+    assert!(stage.refused(&shell("sleep 0.2; kill -9 $$")).contains("killed by signal 9"));
+    assert!(stage.refused(&shell("true")).contains("give it more work"));
+    assert!(stage.refused(&shell("no-such-program")).contains("exit code 127"));
+    let garbage = with("sleep 0.4; head -c 300 /dev/urandom", ("throughput", "x=([0-9]+)"));
+    assert!(stage.refused(&garbage).contains("nothing it printed matches"));
+    let silent = with("sleep 0.4", ("json", "/a"));
+    assert!(stage.refused(&silent).contains("printed no JSON"));
+    let none = with("sleep 0.4; echo 0 ops/s", ("patience_s", "5"));
+    assert!(stage.refused(&none).contains("no throughput"));
+    let hanging = with("sleep 600", ("patience_s", "0.2"));
+    let told = stage.refused(&hanging);
+    assert!(told.contains("did not end within 200ms") && told.contains("{seconds}"), "{told}");
+    stage.clean();
+}
+
+#[test]
+fn a_server_that_is_not_there_or_goes_is_told() {
+    let stage = Stage::new();
+    let refused =
+        |settings: &[(&str, &str)]| format!("{:#}", stage.slice(settings, 1).unwrap_err());
+    let never = [("run", "true"), ("start", "sleep 600"), ("ready", "false")];
+    let told = refused(&[never[0], never[1], never[2], ("ready_within_s", "0.2")]);
+    assert!(told.contains("not ready within 200ms"), "{told}");
+    let crashing = [("run", "sleep 5"), ("start", "sh -c 'sleep 0.2; echo oh >&2; exit 4'")];
+    let told = refused(&crashing);
+    assert!(told.contains("the server") && told.contains("exit code 4; it said: oh"), "{told}");
+    stage.clean();
+}
+
+#[test]
+fn redis_runs_by_its_recipe() {
+    const NAME: &str = "redis_runs_by_its_recipe";
+    if ["redis-server", "redis-benchmark", "redis-cli"].iter().any(|name| find(name).is_none()) {
+        println!("SKIP {NAME}: redis-server or redis-tools is not installed");
+        return;
+    }
+    let stage = Stage::new();
+    let recipe = Recipe::named("redis").unwrap();
+    let mut setup = stage.setup(&[]);
+    setup.settings = recipe.settings.clone();
+    recipe.workload.prepare(&setup).unwrap();
+    let mut system = recipe.workload.start(&setup).unwrap();
+    let server = system.pids();
+    for clients in [1, 4] {
+        let threads = system.begin(&Drive::new(clients, WINDOW)).unwrap();
+        assert!(threads.is_empty(), "which thread serves whom is not known");
+        assert_eq!(system.pids(), server);
+        assert_eq!(system.generators().len(), 1);
+        system.mark().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let output = system.finish().unwrap();
+        assert!(rate(&output) > 100.0, "{output:?}");
+        assert!(system.generators().is_empty());
+    }
+    system.stop().unwrap();
+    stage.clean();
+}
+
+/// What the guide shows is what runs.
+#[test]
+fn the_guide_shows_the_recipe_that_runs() {
+    let guide = include_str!("../../../recipes/README.md");
+    let recipe = include_str!("../../../recipes/redis.toml");
+    assert!(guide.contains(&format!("```toml\n{recipe}```")), "README.md is not redis.toml");
+}
