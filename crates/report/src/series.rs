@@ -12,11 +12,11 @@ pub(crate) struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// One curve for each number of cores, where clients vary on more than one of them.
+    /// One curve for each number of cores, where there are several.
     pub(crate) fn of(findings: &'a Findings) -> Self {
         let curves: Vec<&Curve> = findings.by_cores.iter().map(|one| &one.curve).collect();
         let drawn = curves.iter().all(|curve| !curve.points.is_empty());
-        if curves.len() > 1 && drawn && curves.iter().any(|curve| curve.points.len() > 1) {
+        if curves.len() > 1 && drawn {
             return Self { curves, axis: Axis::Clients };
         }
         let levels = findings.curve.points.iter().map(|point| point.level);
@@ -26,11 +26,6 @@ impl<'a> Series<'a> {
     /// Whether there is more than one.
     pub(crate) fn several(&self) -> bool {
         self.curves.len() > 1
-    }
-
-    /// The one whose shape and knee stand for the run: that of the most cores.
-    pub(crate) fn last(&self) -> Option<&'a Curve> {
-        self.curves.last().copied()
     }
 
     /// The levels along the axis: those of the curve, or each number of clients once.

@@ -112,13 +112,13 @@ fn seen<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
 
 /// The page with a watcher before and a player after its own script, and a policy that lets
 /// these two run.
-fn played(page: &str) -> String {
+fn played(page: &str, player: &str) -> String {
     let (before, after) = page.split_once("script-src ").expect("a policy for scripts");
     let (_, rest) = after.split_once("; img-src").expect("a policy for images");
     let page = format!("{before}script-src &#39;unsafe-inline&#39;; img-src{rest}");
     page.replacen("<style>", &format!("{WATCH}<style>"), 1).replacen(
         "</body>",
-        &format!("{PLAY}</body>"),
+        &format!("{player}</body>"),
         1,
     )
 }
@@ -147,7 +147,7 @@ fn a_reader_uses_the_page() {
     let untouched = browse(name, &plain, &["--dump-dom"]);
     assert!(untouched.contains("class=\"scripted\""), "the script ran under the page's own policy");
 
-    let path = file("played.html", &played(&page));
+    let path = file("played.html", &played(&page, PLAY));
     let dom = browse(name, &path, &["--window-size=1200,900", "--dump-dom"]);
     assert_eq!(seen(&dom, "errors"), None);
     let reads = |attribute: &str, words: &str| {
@@ -173,6 +173,66 @@ fn a_reader_uses_the_page() {
     let phone = file("phone.html", PHONE);
     let dom = browse(name, &phone, &["--dump-dom"]);
     assert_eq!(seen(&dom, "phone"), Some("360/360"));
+}
+
+/// Reads a point of the second number of cores, picks that number, and looks for what shows.
+const PICK: &str = r##"<script>
+(() => {
+  const seen = document.documentElement.dataset;
+  const tip = document.getElementById("tip");
+  const drawn = (selector) => getComputedStyle(document.querySelector(selector));
+  const point = document.querySelector("svg.wide .s1 .reading:nth-child(3)");
+  point.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 40, clientY: 40 }));
+  seen.point = tip.hidden ? "" : tip.textContent;
+  const strip = document.querySelector("svg.wide > .reading");
+  strip.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: 40, clientY: 40 }));
+  seen.strip = tip.textContent;
+  seen.before = drawn("svg.wide .s1 .only").display;
+  document.getElementById("pick-1").click();
+  seen.picked = drawn("svg.wide .s1 .only").display + "/" + drawn("svg.wide .s0").opacity;
+  const names = [...document.querySelectorAll("svg.wide .end-name")];
+  seen.names = names.map((name) => name.textContent).sort().join(", ");
+  for (const details of document.querySelectorAll("details")) details.open = true;
+  seen.paper = getComputedStyle(document.body.parentElement).backgroundColor;
+  setTimeout(() => {
+    const widths = innerWidth + "/" + document.documentElement.scrollWidth;
+    if (parent !== window) parent.postMessage(widths, "*");
+  }, 300);
+})();
+</script>"##;
+
+#[test]
+fn a_reader_picks_a_number_of_cores() {
+    let Some(name) = browser() else {
+        println!("SKIP browser: chromium not found");
+        return;
+    };
+    let folder = folder().join("server");
+    std::fs::create_dir_all(&folder).expect("a folder for pages");
+    let page = html::render(&synthetic::server::server());
+    std::fs::write(folder.join("report.html"), &page).expect("a page on disk");
+    let path = folder.join("played.html");
+    std::fs::write(&path, played(&page, PICK)).expect("a page on disk");
+    let dom = browse(name, &path, &["--window-size=1200,900", "--dump-dom"]);
+    assert_eq!(seen(&dom, "errors"), None);
+    let point = seen(&dom, "point").unwrap_or_default();
+    assert!(point.contains("4 clients on 2 cores") && point.contains("5.89k"), "{point}");
+    let strip = seen(&dom, "strip").unwrap_or_default();
+    assert!(strip.contains("2 cores: 2.18k") && strip.contains("4 cores: 2.19k"), "{strip}");
+    assert_eq!(seen(&dom, "before"), Some("none"));
+    assert_eq!(seen(&dom, "picked"), Some("inline/0.22"));
+    assert_eq!(seen(&dom, "names"), Some("1 core, 2 cores, 4 cores"));
+
+    let dark = ["--blink-settings=preferredColorScheme=0", "--dump-dom"];
+    assert_eq!(seen(&browse(name, &path, &dark), "paper"), Some("rgb(20, 23, 27)"));
+
+    let phone = folder.join("phone.html");
+    std::fs::write(&phone, PHONE).expect("a page on disk");
+    assert_eq!(seen(&browse(name, &phone, &["--dump-dom"]), "phone"), Some("360/360"));
+
+    let imported = folder.join("imported.html");
+    std::fs::write(&imported, html::render(&synthetic::server::imported())).expect("a page");
+    assert!(browse(name, &imported, &["--dump-dom"]).contains("class=\"scripted\""));
 }
 
 #[test]

@@ -48,6 +48,71 @@ fn a_server_on_several_cores() {
     insta::assert_snapshot!(text);
 }
 
+/// What limits the server is named beside the ledger, and the machine beside the threads.
+#[test]
+fn a_driven_system_shows_its_instruments() {
+    let mut findings = synthetic::server::server();
+    findings.effects.truncate(2);
+    let screen = terminal::render(&findings, 80, false);
+    for line in [
+        "load    0.41 cores [0.39–0.44], shares the system's cores",
+        "top     saturated: ib_log_writer (system) 0.96 of a core",
+        "vmstat  r 4.1  b 0.3  cs 71.2k/s  us 61 sy 30 id 3 wa 0 st 1  (sum 95 %)",
+        "counts  generator and server agree: Questions, worst 0.02 % in 84 trials",
+        "2 cores   2.18k 3.98k 5.89k 6.12k 6.05k 5.93k  knee at 4 [4–8]",
+    ] {
+        assert!(screen.contains(line), "{line} in\n{screen}");
+    }
+    findings.instruments[0].tasks.remove(1);
+    findings.generator.as_mut().expect("a generator").bottleneck =
+        Some("its busiest thread has no core left".to_owned());
+    let screen = terminal::render(&findings, 80, false);
+    let busiest =
+        "top     mariadbd 2.71 (16 threads), sysbench 0.41 (16 threads), ksoftirqd/0 0.02";
+    assert!(screen.contains(busiest), "{screen}");
+    let reason = "The load generator limits the throughput: its busiest thread has no core left";
+    assert!(screen.contains(reason), "{screen}");
+    let page = html::render(&findings);
+    let alert = page.find("The load generator limits the throughput").expect("an alert");
+    assert!(alert < page.find("id=\"where\"").expect("a first section"));
+}
+
+/// Instruments of a system whose clients live in it change nothing on the screen.
+#[test]
+fn clients_within_the_system_need_no_instruments() {
+    let mut findings = synthetic::findings();
+    let plain = terminal::render(&findings, 80, false);
+    findings.instruments = synthetic::server::server().instruments;
+    findings.instruments[0].level = findings.focus;
+    assert_eq!(terminal::render(&findings, 80, false), plain);
+    assert!(html::render(&findings).contains("Instruments at 2 clients"));
+}
+
+#[test]
+fn curves_of_all_cores_as_csv() {
+    let csv = export::csv::render(&synthetic::server::server());
+    let cores = csv.lines().skip(1).map(|line| line.split(',').nth(1).expect("a field of cores"));
+    assert_eq!(cores.collect::<Vec<_>>().join(""), "111111222222444444");
+}
+
+#[test]
+fn peaks_and_instruments_are_tables() {
+    let page = html::render(&synthetic::server::server());
+    for words in [
+        "Peak by cores",
+        "2.99× [2.88–3.11]",
+        "Instruments at 16 clients on 4 cores",
+        "vmstat: the machine",
+        "add up to 95 %",
+        "saturated</b>",
+        "19.4",
+        "some thread stalled",
+        "published protocol; precision of the peak ±3.0 %",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
 #[test]
 fn a_server_on_forty_columns() {
     insta::assert_snapshot!(terminal::render(&synthetic::server::server(), 40, false));

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// Puts a name into every place that holds one.
 fn named(name: &str) -> Findings {
-    let mut findings = synthetic::findings();
+    let mut findings = synthetic::server::server();
     let put = || name.to_owned();
     for words in [
         &mut findings.recipe,
@@ -23,11 +23,22 @@ fn named(name: &str) -> Findings {
     ] {
         *words = put();
     }
+    for level in &mut findings.instruments {
+        level.tasks.iter_mut().for_each(|task| task.name = put());
+        level.devices.iter_mut().for_each(|device| device.name = put());
+        for pressure in &mut level.pressure {
+            (pressure.resource, pressure.scope) = (put(), put());
+        }
+    }
+    findings.generator.iter_mut().for_each(|one| one.bottleneck = Some(put()));
+    findings.counts.iter_mut().for_each(|one| one.counter = put());
     findings.host.arguments.push(put());
     findings.host.notes.push((put(), put()));
+    findings.curve.fits = synthetic::findings().curve.fits;
     findings.curve.fits[0].law = put();
     findings.curve.fits[0].parameters[0].name = put();
     findings.curve.fits[0].not_identifiable = Some(put());
+    findings.by_cores[2].curve.fits = findings.curve.fits.clone();
     for ledger in &mut findings.ledgers {
         ledger.core.lines[1].label = put();
         ledger.thread.lines[0].label = put();
@@ -75,6 +86,17 @@ fn markup_in_a_name_stays_text() {
 }
 
 #[test]
+fn the_source_of_imported_results_stays_text() {
+    let mut findings = synthetic::server::imported();
+    findings.host.notes[0].1 = "</dd><script>alert(1)</script>\u{1b}[2J".to_owned();
+    let page = html::render(&findings);
+    assert_eq!(acting(&page).0, 1);
+    assert!(page.contains("from &lt;/dd&gt;") || page.contains("from &#60;/dd&#62;"));
+    let screen = terminal::render(&findings, 80, false);
+    assert!(screen.contains("imported from </dd>") && !screen.contains('\u{1b}'));
+}
+
+#[test]
 fn control_characters_reach_neither_terminal_nor_page() {
     let findings = named("a\u{1b}[2J\u{9b}31m\u{202e}b\u{0}\r\nc\u{7f}");
     let page = html::render(&findings);
@@ -116,9 +138,17 @@ proptest! {
         low in any::<f64>(),
         levels in 0u32..40,
         colour in any::<bool>(),
+        several in any::<bool>(),
     ) {
         let mut findings = named(&name);
         let point = findings.curve.points[0].clone();
+        if several {
+            findings.by_cores[1].over_fewest = Estimate::of(value, low, value);
+            findings.by_cores[0].curve.points.clear();
+        } else {
+            findings.by_cores.clear();
+        }
+        findings.instruments[0].tasks[0].busiest = kneepoint_vocab::Cores(value);
         findings.curve.points = (1..=levels)
             .map(|clients| {
                 let mut point = point.clone();
@@ -127,6 +157,9 @@ proptest! {
                 point
             })
             .collect();
+        if several && levels > 0 {
+            findings.by_cores[0].curve.points.clone_from(&findings.curve.points);
+        }
         findings.effects[0].ratio = Some(Estimate::of(value, low, value));
         findings.causes[0].share = Estimate::of(low, value, value);
         findings.ledgers[1].core.lines[0].cores = Estimate::of(value, low, low);

@@ -16,7 +16,9 @@ pub(super) fn lines(findings: &Findings) -> Vec<(&'static str, String)> {
     if let Some(counts) = &findings.counts {
         lines.push(("counts", words::counts(counts)));
     }
-    if let Some(protocol) = words::protocol(findings) {
+    if words::imported(findings) {
+        lines.push(("precision", words::precision(findings)));
+    } else if let Some(protocol) = words::protocol(findings) {
         lines.push(("protocol", protocol));
     }
     lines

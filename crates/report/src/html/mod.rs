@@ -24,7 +24,7 @@ use crate::words::{self, Axis};
 use askama::Template;
 use below::Fact;
 use kneepoint_vocab::Findings;
-use kneepoint_vocab::findings::Caveat;
+use kneepoint_vocab::findings::{Caveat, Curve};
 use markup::{Markup, Tag};
 
 const STYLE: &str = include_str!("../../templates/report.css");
@@ -122,7 +122,7 @@ impl<'a> Page<'a> {
             curve_table: curve::table(findings).folded("The curve in numbers"),
             peaks: curve::peaks(findings),
             several: series.several(),
-            lede: lede(&series),
+            lede: lede(&findings.curve, &series),
             why: !findings.ledgers.is_empty()
                 || !findings.causes.is_empty()
                 || findings.on_cpu.is_some(),
@@ -152,9 +152,8 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The knee and the shape; with several core counts, those of the most cores.
-fn lede(series: &Series<'_>) -> String {
-    let Some(curve) = series.last() else { return String::new() };
+/// The knee and the shape; with several numbers of cores, on those of the focus.
+fn lede(curve: &Curve, series: &Series<'_>) -> String {
     let on = if series.several() {
         format!("On {}: knee", words::counted(series::cores(curve), "core"))
     } else {

@@ -38,6 +38,8 @@ struct Budget {
     bars: bool,
     /// Lines on the generator and of the classic instruments.
     seen: usize,
+    /// A blank line above a picture.
+    blank: bool,
 }
 
 /// From generous to frugal; the first that fits one screen is taken.
@@ -49,12 +51,14 @@ const BUDGETS: [Budget; 10] = [
     Budget { ledger: 5, causes: 1, path: false, ..ALL },
     Budget { ledger: 4, causes: 1, path: false, ..ALL },
     Budget { bars: false, ..LEAST },
-    Budget { bars: false, curves: 4, ..LEAST },
-    Budget { bars: false, curves: 3, seen: 3, ..LEAST },
-    Budget { bars: false, curves: 3, seen: 1, ..LEAST },
+    Budget { bars: false, blank: false, ..LEAST },
+    Budget { bars: false, blank: false, curves: 4, seen: 3, ..LEAST },
+    Budget { bars: false, blank: false, curves: 3, seen: 1, ..LEAST },
 ];
+/// So many of them differ for one curve of clients that live in the system.
+const PLAIN: usize = 6;
 const ALL: Budget =
-    Budget { ledger: 6, causes: 3, path: true, curves: 8, bars: true, seen: usize::MAX };
+    Budget { ledger: 6, causes: 3, path: true, curves: 8, bars: true, seen: 4, blank: true };
 const LEAST: Budget = Budget { ledger: 4, causes: 1, path: false, ..ALL };
 
 /// Renders findings as at most [`MOST_LINES`] lines of at most `width` columns, each ended by a
@@ -63,10 +67,11 @@ const LEAST: Budget = Budget { ledger: 4, causes: 1, path: false, ..ALL };
 #[must_use]
 pub fn render(findings: &Findings, width: usize, colour: bool) -> String {
     let plain = findings.generator.is_none() && findings.by_cores.is_empty();
-    let aim = if plain { SCREEN } else { MOST_LINES };
+    let (budgets, aim) =
+        if plain { (&BUDGETS[..PLAIN], SCREEN) } else { (&BUDGETS[..], MOST_LINES) };
     let mut lines = Vec::new();
-    for budget in BUDGETS {
-        lines = compose(findings, width, budget);
+    for budget in budgets {
+        lines = compose(findings, width, *budget);
         if lines.len() <= aim {
             break;
         }
@@ -98,7 +103,7 @@ fn compose(findings: &Findings, width: usize, budget: Budget) -> Vec<Line> {
         verdicts::effects(findings, width, EFFECTS),
     ];
     for (index, section) in sections.into_iter().enumerate() {
-        if !section.is_empty() && index < 2 {
+        if budget.blank && !section.is_empty() && index < 2 {
             lines.push(Line::default());
         }
         lines.extend(section);

@@ -28,14 +28,10 @@ pub(crate) fn source(findings: &Findings) -> Option<String> {
     Some(if said.starts_with("from ") { said.to_owned() } else { format!("from {said}") })
 }
 
-/// Which protocol, and how precise the peak is; nothing for Kneepoint's own.
+/// Which protocol, and how precise the peak is; nothing but for a published one.
 pub(crate) fn protocol(findings: &Findings) -> Option<String> {
-    let name = match findings.protocol.name {
-        ProtocolName::Default => return None,
-        ProtocolName::Published => "published protocol",
-        ProtocolName::Imported => "that of the imported results",
-    };
-    Some(format!("{name}; {}", precision(findings)))
+    let published = findings.protocol.name == ProtocolName::Published;
+    published.then(|| format!("published protocol; {}", precision(findings)))
 }
 
 /// How precise the throughput at the peak is.

@@ -22,14 +22,15 @@ pub(in crate::html) fn peaks(findings: &Findings) -> Markup {
     let start = start.map_or(f64::NAN, |rate| rate.value.get());
     let measured = all.iter().filter_map(peak).map(|rate| rate.high.get());
     let most = measured.filter(|end| end.is_finite()).fold(0.0, f64::max);
+    // Growth in proportion to cores may leave the bars where it is twice what was measured.
+    let linears = all.iter().map(|one| start * linear(one)).filter(|end| *end <= most * 2.0);
+    let most = linears.fold(most, f64::max) * 1.02;
     let mut table = Table::new([
         "cores",
         "peak throughput /s",
-        "95 % interval",
         "",
         "over the fewest",
-        "95 % interval",
-        "cores over the fewest",
+        "in cores",
         "peak at",
         "knee",
     ]);
@@ -40,11 +41,9 @@ pub(in crate::html) fn peaks(findings: &Findings) -> Markup {
         let axis = Axis::Clients;
         table.cells([
             text(&words::counted(one.cores, "core")),
-            text(rate.as_ref().map_or("–", |shown| &shown.value)),
-            Markup::text(&rate.map_or_else(String::new, |shown| shown.interval_or_dash())),
+            text(&rate.map_or_else(|| "–".to_owned(), |shown| shown.to_string())),
             bar(peak(one), start * linear(one), most),
-            text(&over.value),
-            text(&over.interval_or_dash()),
+            text(&over.to_string()),
             text(&number::plain_factor(Ratio(linear(one)))),
             text(&axis.phrase(one.curve.peak)),
             text(&words::knee(&one.curve, axis)),
@@ -65,7 +64,7 @@ fn bar(rate: Option<Estimate<PerSecond>>, linear: f64, most: f64) -> Markup {
     let Some(rate) = rate else { return Markup::default() };
     let (width, height) = BAR;
     let place = |value: f64| {
-        let part = value / most / 1.25;
+        let part = value / most;
         if part.is_finite() { part.clamp(0.0, 1.0) * width } else { 0.0 }
     };
     let filled =
@@ -74,7 +73,7 @@ fn bar(rate: Option<Estimate<PerSecond>>, linear: f64, most: f64) -> Markup {
     let (low, high) = (place(rate.low.get()), place(rate.high.get()));
     let mut inside = filled.done();
     inside.push(&line("whisker", low, middle, high, middle));
-    if linear.is_finite() && linear <= most * 1.25 {
+    if linear <= most {
         inside.push(&line("full", place(linear), 0.0, place(linear), height));
     }
     Tag::of("svg", "bar")
