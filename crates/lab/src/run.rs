@@ -101,7 +101,7 @@ pub fn run(
 /// Refuses a recipe for which something is not on the machine, and says how to get it.
 fn require(options: &RunOptions) -> Result<()> {
     let recipe = &options.recipe;
-    let needs = recipe.workload.needs(&recipe.settings);
+    let needs = recipe.needs();
     let lacking: Vec<_> = needs.iter().filter(|need| !need.here).collect();
     if lacking.is_empty() {
         return Ok(());

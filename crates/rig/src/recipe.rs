@@ -21,10 +21,16 @@ use std::path::Path;
 
 /// Name and text of each recipe that is part of Kneepoint.
 const BUILT_IN: &[(&str, &str)] = &[
+    ("mariadb-oltp-ro", include_str!("../../../recipes/mariadb-oltp-ro.toml")),
+    ("mariadb-point-select", include_str!("../../../recipes/mariadb-point-select.toml")),
+    ("mariadb-temp-tables", include_str!("../../../recipes/mariadb-temp-tables.toml")),
+    ("mariadb-update", include_str!("../../../recipes/mariadb-update.toml")),
     ("postgres-select", include_str!("../../../recipes/postgres-select.toml")),
     ("postgres-tpcb", include_str!("../../../recipes/postgres-tpcb.toml")),
     ("redis", include_str!("../../../recipes/redis.toml")),
     ("sqlite-shared-cache", include_str!("../../../recipes/sqlite-shared-cache.toml")),
+    ("supersmack-select-key", include_str!("../../../recipes/supersmack-select-key.toml")),
+    ("supersmack-update-select", include_str!("../../../recipes/supersmack-update-select.toml")),
 ];
 
 /// A checked recipe.
@@ -170,6 +176,18 @@ impl Recipe {
         })
     }
 
+    /// What the machine must have for all arms; each thing once.
+    #[must_use]
+    pub fn needs(&self) -> Vec<Need> {
+        let mut needs: Vec<Need> = Vec::new();
+        for need in self.arms().iter().flat_map(|arm| self.workload.needs(&arm.settings)) {
+            if !needs.contains(&need) {
+                needs.push(need);
+            }
+        }
+        needs
+    }
+
     /// All arms of the recipe: the baseline, the A/A control, the baseline without collector,
     /// then the treatments in order.
     #[must_use]
@@ -206,7 +224,7 @@ pub fn all() -> Result<Vec<Listing>, RecipeError> {
         .iter()
         .map(|(name, _)| {
             let recipe = Recipe::named(name)?;
-            let needs = recipe.workload.needs(&recipe.settings);
+            let needs = recipe.needs();
             Ok(Listing { name: recipe.name, summary: recipe.summary, needs })
         })
         .collect()

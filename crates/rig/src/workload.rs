@@ -5,6 +5,7 @@
 //! but idle uses no CPU, so several arms can stay up beside each other.
 
 pub mod command;
+pub mod mariadb;
 mod peer;
 pub mod postgres;
 pub mod sqlite;
@@ -16,8 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// All workloads.
-pub static ALL: &[&dyn Workload] =
-    &[&command::Command, &sqlite::SqliteOltp::STANDARD, &postgres::Postgres::STANDARD];
+pub static ALL: &[&dyn Workload] = &[
+    &command::Command,
+    &sqlite::SqliteOltp::STANDARD,
+    &postgres::Postgres::STANDARD,
+    &mariadb::MariadbSmack::STANDARD,
+    &mariadb::MariadbSysbench::STANDARD,
+];
 
 /// The workload of this name.
 #[must_use]

@@ -1,0 +1,134 @@
+//! `mariadb-sysbench` and `mariadb-smack`: a private MariaDB server, driven by sysbench.
+//!
+//! A run loads the tables once; each start of each arm gets a copy and a server of its own, in a
+//! directory that goes away with it. The clients live in sysbench, and a thread of the server
+//! serves each of them.
+
+mod allocator;
+mod crowd;
+mod http_auth;
+mod instance;
+mod settings;
+mod smack;
+mod sysbench;
+mod template;
+mod told;
+
+use super::{Need, SettingError, Setup, System, Workload};
+use anyhow::Context as _;
+use kneepoint_vocab::Clients;
+use settings::{ServerSettings, SmackSettings, SysbenchSettings};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Name of the workload that runs sysbench's own scripts.
+pub(super) const SYSBENCH: &str = "mariadb-sysbench";
+/// Name of the workload that does what super-smack does.
+pub(super) const SMACK: &str = "mariadb-smack";
+/// How long the server and its tools may take for one thing before they count as hung.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The load generator.
+const GENERATOR: &str = "sysbench";
+
+/// The workload `mariadb-sysbench`.
+#[derive(Clone, Debug)]
+pub struct MariadbSysbench {
+    /// How long a start, a stop, or the end of a generator may take.
+    pub patience: Duration,
+    /// The program that drives the server, a name in `PATH` or a path.
+    pub generator: &'static str,
+}
+
+impl MariadbSysbench {
+    /// With the patience that suits any machine.
+    pub const STANDARD: Self = Self { patience: PATIENCE, generator: GENERATOR };
+}
+
+impl Workload for MariadbSysbench {
+    fn name(&self) -> &'static str {
+        SYSBENCH
+    }
+
+    fn summary(&self) -> &'static str {
+        "sysbench's scripts on a private MariaDB server, tables in memory"
+    }
+
+    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need> {
+        needs(SysbenchSettings::parse(settings).ok().map(|settings| settings.server))
+    }
+
+    fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
+        Clients::Apart
+    }
+
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
+        SysbenchSettings::parse(settings).map(|_| ())
+    }
+
+    fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
+        let settings = SysbenchSettings::parse(&setup.settings).context(SYSBENCH)?;
+        sysbench::prepare(setup, &settings, self.patience)
+    }
+
+    fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
+        let settings = SysbenchSettings::parse(&setup.settings).context(SYSBENCH)?;
+        sysbench::start(setup, settings, self.generator, self.patience)
+    }
+}
+
+/// The workload `mariadb-smack`.
+#[derive(Clone, Debug)]
+pub struct MariadbSmack {
+    /// How long a start, a stop, or the end of the clients may take beyond the slice.
+    pub patience: Duration,
+}
+
+impl MariadbSmack {
+    /// With the patience that suits any machine.
+    pub const STANDARD: Self = Self { patience: PATIENCE };
+}
+
+impl Workload for MariadbSmack {
+    fn name(&self) -> &'static str {
+        SMACK
+    }
+
+    fn summary(&self) -> &'static str {
+        "super-smack's rounds on a private MariaDB server: fixed work, a process for each client"
+    }
+
+    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need> {
+        needs(SmackSettings::parse(settings).ok().map(|settings| settings.server))
+    }
+
+    fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
+        Clients::Apart
+    }
+
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
+        SmackSettings::parse(settings).map(|_| ())
+    }
+
+    fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
+        let settings = SmackSettings::parse(&setup.settings).context(SMACK)?;
+        smack::prepare(setup, &settings, self.patience)
+    }
+
+    fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
+        let settings = SmackSettings::parse(&setup.settings).context(SMACK)?;
+        smack::start(setup, settings, self.patience)
+    }
+}
+
+/// Programs and libraries without which a server does not run as it should.
+fn needs(settings: Option<ServerSettings>) -> Vec<Need> {
+    let mut needs = vec![
+        Need::program("mariadbd", "mariadb-server-core"),
+        Need::program("mariadb-install-db", "mariadb-server-core"),
+        Need::program("mariadb", "mariadb-client-core"),
+        Need::program(GENERATOR, "sysbench"),
+    ];
+    needs.extend(settings.and_then(|settings| settings.allocator.need()));
+    needs
+}

@@ -1,0 +1,241 @@
+//! The clients of super-smack: processes of one thread each, which begin together and do a fixed
+//! number of rounds.
+
+use super::instance::Instance;
+use super::settings::{Smack, SmackSettings};
+use super::sysbench::{await_clients, seed};
+use super::told;
+use crate::output;
+use crate::process::{Process, Program};
+use crate::undo::Undo;
+use anyhow::{Context as _, ensure};
+use kneepoint_vocab::{Latency, Nanos};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::PipeWriter;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Queries of a round.
+pub(super) const QUERIES_A_ROUND: u64 = 2;
+
+/// Starts the clients, whose common standard input is the shell's, and fails if one of them does.
+/// Arguments: how many, the first one's seed, then those of each client.
+const SHELL: &str = r#"
+clients=$1; seed=$2; shift 2
+exec 3<&0 </dev/null
+pids=; client=0
+while [ $client -lt $clients ]; do
+    KNEEPOINT_CLIENT=$client sysbench "$@" --rand-seed=$((seed + client)) run \
+        <&3 >client-$client.out &
+    pids="$pids $!"; client=$((client + 1))
+done
+exec 3<&-
+failed=0
+for pid in $pids; do wait $pid || failed=1; done
+exit $failed
+"#;
+
+/// What a crowd is to do.
+pub(super) struct Task<'a> {
+    pub(super) settings: &'a SmackSettings,
+    pub(super) words: &'a Path,
+    pub(super) clients: u32,
+    /// Rounds of each client.
+    pub(super) rounds: u64,
+    pub(super) cpus: &'a [u32],
+    pub(super) seed: u64,
+    pub(super) patience: Duration,
+}
+
+/// Clients that are at work.
+pub(super) struct Crowd {
+    pub(super) generator: Process,
+    /// Kernel ids of the server's threads that serve them, in client order.
+    pub(super) threads: Vec<u32>,
+    directory: PathBuf,
+    clients: u32,
+    rounds: u64,
+    patience: Duration,
+}
+
+/// What they have done.
+pub(super) struct Deeds {
+    /// Queries of each client.
+    pub(super) per_client: Vec<u64>,
+    /// From the first begin to the last end: stragglers count.
+    pub(super) span: Nanos,
+    pub(super) latency: Option<Latency>,
+    /// What the server should have counted.
+    pub(super) questions: u64,
+}
+
+impl Crowd {
+    /// Starts the clients and lets them go once all are connected.
+    pub(super) fn start(
+        instance: &mut Instance,
+        task: &Task<'_>,
+        undo: &Undo,
+    ) -> anyhow::Result<Self> {
+        let directory = instance.home().path().to_owned();
+        let script = directory.join("smack.lua");
+        fs::write(&script, include_str!("smack.lua"))
+            .with_context(|| script.display().to_string())?;
+        let (gate, release) = std::io::pipe().context("no pipe for the clients")?;
+        let program = program(instance, task, &script, &directory, File::from(OwnedFd::from(gate)));
+        let mut generator = program.spawn(undo)?;
+        let threads = await_clients(instance, &mut generator, task.clients, task.patience)?;
+        let go: PipeWriter = release;
+        drop(go);
+        Ok(Self {
+            generator,
+            threads,
+            directory,
+            clients: task.clients,
+            rounds: task.rounds,
+            patience: task.patience,
+        })
+    }
+
+    /// Waits until all clients have done their rounds.
+    pub(super) fn finish(mut self, instance: &mut Instance) -> anyhow::Result<Deeds> {
+        let ended = self.generator.await_success(self.patience);
+        ended.map_err(|error| instance.blame(error))?;
+        instance.alive()?;
+        let told = self.generator.complained()?;
+        self.read(&told)
+            .map_err(|error| self.generator.lost(&format!("is not to be trusted: {error:#}")))
+    }
+
+    fn read(&self, told: &str) -> anyhow::Result<Deeds> {
+        let clients = told::ended(told, self.clients)?;
+        let per_client: Vec<u64> = clients.iter().map(|it| it.operations).collect();
+        let wanted = self.rounds * QUERIES_A_ROUND;
+        ensure!(
+            per_client.iter().all(|done| *done == wanted),
+            "each client was to make {wanted} queries, they made {per_client:?}"
+        );
+        let begin = clients.iter().map(|it| it.span.0).min().unwrap_or_default();
+        let end = clients.iter().map(|it| it.span.1).max().unwrap_or_default();
+        let mut questions = u64::from(self.clients);
+        let mut reports = Vec::new();
+        for client in 0..self.clients {
+            let file = self.directory.join(format!("client-{client}.out"));
+            let text = fs::read_to_string(&file)
+                .with_context(|| format!("{} cannot be read", file.display()))?;
+            let report = output::sysbench::parse(&text)?;
+            ensure!(
+                report.operations == wanted,
+                "sysbench reports {} queries, not {wanted}",
+                report.operations
+            );
+            questions += report.statements.context("sysbench reports no queries")?;
+            reports.push((report, text));
+        }
+        let latency = latency(&reports);
+        Ok(Deeds { per_client, span: Nanos(end.0 - begin.0), latency, questions })
+    }
+}
+
+fn program<'a>(
+    instance: &Instance,
+    task: &Task<'_>,
+    script: &Path,
+    directory: &'a Path,
+    gate: File,
+) -> Program<'a> {
+    let first_seed = seed(task.seed, 0) / 2;
+    let mut arguments = vec![
+        "-c".to_owned(),
+        SHELL.to_owned(),
+        "super-smack".to_owned(),
+        task.clients.to_string(),
+        first_seed.max(1).to_string(),
+        script.display().to_string(),
+    ];
+    arguments.extend(instance.route());
+    arguments.extend([
+        "--threads=1".to_owned(),
+        "--time=0".to_owned(),
+        format!("--events={}", task.rounds * QUERIES_A_ROUND),
+        "--histogram=on".to_owned(),
+        "--percentile=95".to_owned(),
+    ]);
+    let mut program = Program::new("super-smack's clients", "sh", arguments, directory);
+    let updates = if task.settings.script == Smack::UpdateSelect { "1" } else { "0" };
+    program.environment = vec![
+        ("KNEEPOINT_WORDS".into(), task.words.into()),
+        ("KNEEPOINT_UPDATES".into(), updates.into()),
+    ];
+    program.cpus = task.cpus.to_vec();
+    program.input = Some(gate);
+    program
+}
+
+/// Response times of all clients together.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "response times and counts are far below 2^53 and not negative"
+)]
+fn latency(reports: &[(output::Measured, String)]) -> Option<Latency> {
+    let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut sum, mut longest) = (0.0, Nanos(0));
+    for (report, text) in reports {
+        let bin = text.lines().filter_map(|line| {
+            let (edge, rest) = line.split_once('|')?;
+            let edge: f64 = edge.trim().parse().ok()?;
+            Some(((edge * 1e6).round() as u64, rest.rsplit(' ').next()?.parse::<u64>().ok()?))
+        });
+        for (edge, count) in bin {
+            *bins.entry(edge).or_default() += count;
+        }
+        sum += report.response.mean?.0 as f64 * report.operations as f64;
+        longest = longest.max(report.response.longest?);
+    }
+    let all: u64 = bins.values().sum();
+    let percentile = |share: f64| {
+        let wanted = (all as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        let edge = bins.iter().find(|(_, count)| {
+            seen += **count;
+            seen >= wanted
+        });
+        edge.map(|(edge, _)| Nanos(*edge))
+    };
+    let operations: u64 = reports.iter().map(|(report, _)| report.operations).sum();
+    (operations > 0).then_some(())?;
+    Some(Latency {
+        mean: Nanos((sum / operations as f64).round() as u64),
+        p50: percentile(0.5)?,
+        p95: percentile(0.95)?,
+        p99: percentile(0.99)?,
+        longest,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_times_of_all_clients_are_put_together() {
+        let report = |events: u64, bins: &str, mean: &str, longest: &str| {
+            let text = format!(
+                "Number of threads: 1\n       value  ------------- distribution ------------- \
+                 count\n{bins} \nGeneral statistics:\n    total time:  1.0s\n    total number of \
+                 events:  {events}\nLatency (ms):\n         avg: {mean}\n         max: {longest}\n"
+            );
+            (output::sysbench::parse(&text).unwrap(), text)
+        };
+        let quick = report(90, "       0.100 |****  90\n", "0.1", "0.3");
+        let slow = report(10, "       0.100 |*  5\n       2.000 |*  5\n", "1.1", "7.5");
+        let latency = latency(&[quick, slow]).unwrap();
+        assert_eq!(latency.mean, Nanos(200_000));
+        assert_eq!((latency.p50, latency.p95), (Nanos(100_000), Nanos(100_000)));
+        assert_eq!((latency.p99, latency.longest), (Nanos(2_000_000), Nanos(7_500_000)));
+        assert_eq!(super::latency(&[]), None);
+    }
+}

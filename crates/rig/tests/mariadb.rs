@@ -1,0 +1,305 @@
+//! The MariaDB workloads as they really run: a private server, sysbench, and their end.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+#[path = "support/leftovers.rs"]
+mod leftovers;
+
+use kneepoint_rig::scratch::Scratch;
+use kneepoint_rig::undo::Undo;
+use kneepoint_rig::workload::mariadb::{MariadbSmack, MariadbSysbench};
+use kneepoint_rig::{Drive, Need, Setup, SliceOutput, System, Workload};
+use kneepoint_vocab::{ArmId, Nanos};
+use leftovers::Machine;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const SERVER: &str = env!("CARGO_BIN_EXE_rig-test-server");
+const SLICE: Nanos = Nanos::from_millis(900);
+
+fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn setup(scratch: &Scratch, settings: &[(&str, &str)]) -> Setup {
+    Setup {
+        server: SERVER.into(),
+        scratch: scratch.path().to_owned(),
+        arm: ArmId::new("tested"),
+        settings: texts(settings),
+        start: 0,
+        max_clients: 8,
+        seed: 11,
+        undo: Undo::begin(scratch.path(), Path::new(SERVER)),
+    }
+}
+
+/// What the machine lacks for the workload, and how to get it.
+fn lacks(workload: &dyn Workload, settings: &[(&str, &str)]) -> Option<String> {
+    let needs = workload.needs(&texts(settings));
+    let first = needs.iter().find(|need| !need.here)?;
+    let line = Need::install_line(&needs).unwrap_or_default();
+    Some(format!("no {}; {line}", first.what))
+}
+
+const SMALL: [(&str, &str); 1] = [("table_size", "2000")];
+
+/// A loaded and started system.
+fn up(workload: &dyn Workload, setup: &Setup) -> Box<dyn System> {
+    workload.prepare(setup).unwrap();
+    workload.start(setup).unwrap()
+}
+
+/// One slice, during which the threads are looked at.
+fn slice(system: &mut dyn System, clients: u32) -> SliceOutput {
+    let threads = system.begin(&Drive::new(clients, SLICE)).unwrap();
+    assert_eq!(threads.len(), clients as usize);
+    assert_eq!(threads.iter().collect::<BTreeSet<_>>().len(), threads.len());
+    let server = system.pids()[0];
+    for thread in threads {
+        let task = format!("/proc/{server}/task/{thread}");
+        assert!(Path::new(&task).exists(), "{task} does not exist");
+    }
+    assert_eq!(fs::read_to_string(format!("/proc/{server}/comm")).unwrap().trim(), "mariadbd");
+    let generator = system.generators()[0];
+    assert!(Path::new(&format!("/proc/{generator}")).exists());
+    system.mark().unwrap();
+    let output = system.finish().unwrap();
+    assert!(system.generators().is_empty());
+    assert_eq!(output.per_client.len(), clients as usize);
+    assert_eq!(output.per_client.iter().sum::<u64>(), output.operations);
+    assert!(output.operations > 0 && output.counted_over > Nanos(0), "{output:?}");
+    let counts = output.counts.clone().unwrap();
+    assert!(counts.disagreement().0 <= 0.01, "{counts:?}");
+    let latency = output.latency.unwrap();
+    assert!(latency.p50 <= latency.p95 && latency.p95 <= latency.p99, "{latency:?}");
+    assert!(latency.mean > Nanos(0) && latency.mean <= latency.longest, "{latency:?}");
+    output
+}
+
+fn kill(process: u32) {
+    kill_process(Pid::from_raw(i32::try_from(process).unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Waits until something holds; fails after what no working system takes.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "not so after a minute: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Directories of servers in a scratch directory.
+fn homes(scratch: &Scratch) -> usize {
+    let entries = fs::read_dir(scratch.path()).unwrap().flatten();
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    let names = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("mariadb-") && name != "mariadb-template").count()
+}
+
+#[test]
+fn sysbench_counts_as_the_server_does_and_nothing_is_left() {
+    let workload = MariadbSysbench::STANDARD;
+    if let Some(lack) = lacks(&workload, &SMALL) {
+        println!("SKIP sysbench_counts_as_the_server_does_and_nothing_is_left: {lack}");
+        return;
+    }
+    let before = Machine::now();
+    let scratch = Scratch::create().unwrap();
+    let mark = scratch.path().display().to_string();
+    let setup = setup(&scratch, &SMALL);
+    let mut system = up(&workload, &setup);
+    let (proofs, settings) = system.describe().unwrap();
+    assert!(proofs.iter().all(|proof| proof.active), "{proofs:?}");
+    assert!(settings.iter().any(|(name, value)| name == "version" && value.contains("Maria")));
+    for clients in [1, 4] {
+        let output = slice(system.as_mut(), clients);
+        // 16 statements a transaction, one that asks for the thread and one good-bye a client.
+        let counts = output.counts.unwrap();
+        assert_eq!(counts.generator, output.operations * 16 + 2 * u64::from(clients));
+    }
+    assert!(system.begin(&Drive::new(9, SLICE)).unwrap_err().to_string().contains("1 to 8"));
+    system.stop().unwrap();
+    assert_eq!(homes(&scratch), 0);
+    drop(setup);
+    drop(scratch);
+    before.assert_nothing_left(&mark);
+}
+
+#[test]
+fn treatments_of_the_server_are_read_back_over_tcp() {
+    let workload = MariadbSysbench::STANDARD;
+    let settings = [
+        ("table_size", "2000"),
+        ("connection", "tcp"),
+        ("script", "oltp_update_non_index"),
+        ("innodb_flush_log_at_trx_commit", "0"),
+        ("table_open_cache_instances", "1"),
+        ("allocator", "libc-one-arena"),
+    ];
+    if let Some(lack) = lacks(&workload, &settings) {
+        println!("SKIP treatments_of_the_server_are_read_back_over_tcp: {lack}");
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(&scratch, &settings);
+    let mut system = up(&workload, &setup);
+    let (proofs, _) = system.describe().unwrap();
+    assert!(proofs.iter().all(|proof| proof.active), "{proofs:?}");
+    for (what, value) in settings.iter().skip(3).take(2) {
+        let proof = proofs.iter().find(|proof| proof.what.ends_with(what)).unwrap();
+        assert_eq!(proof.found, *value);
+    }
+    slice(system.as_mut(), 2);
+    system.stop().unwrap();
+}
+
+#[test]
+fn super_smack_does_a_fixed_number_of_rounds() {
+    let workload = MariadbSmack::STANDARD;
+    let settings = [("rows", "2000"), ("rounds", "300"), ("script", "update-select")];
+    if let Some(lack) = lacks(&workload, &settings) {
+        println!("SKIP super_smack_does_a_fixed_number_of_rounds: {lack}");
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let mut setup = setup(&scratch, &settings);
+    let mut system = up(&workload, &setup);
+    for clients in [1, 4] {
+        let output = slice(system.as_mut(), clients);
+        assert_eq!(output.per_client, vec![600; clients as usize]);
+    }
+    system.stop().unwrap();
+    setup.settings.insert("engine".to_owned(), "InnoDB".to_owned());
+    let mut system = workload.start(&setup).unwrap();
+    let (proofs, _) = system.describe().unwrap();
+    assert!(proofs.iter().all(|proof| proof.active), "{proofs:?}");
+    assert_eq!(proofs.last().unwrap().found, "InnoDB");
+    slice(system.as_mut(), 2);
+    drop(system);
+    assert_eq!(homes(&scratch), 0);
+}
+
+#[test]
+fn a_server_killed_while_clients_run_leaves_no_number() {
+    let workload = MariadbSysbench::STANDARD;
+    if let Some(lack) = lacks(&workload, &SMALL) {
+        println!("SKIP a_server_killed_while_clients_run_leaves_no_number: {lack}");
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(&scratch, &SMALL);
+    let mut system = up(&workload, &setup);
+    system.begin(&Drive::new(2, SLICE)).unwrap();
+    kill(system.pids()[0]);
+    let mut told = None;
+    eventually("the death is noticed", || {
+        told = system.working().err();
+        told.is_some()
+    });
+    for error in [told.unwrap(), system.finish().unwrap_err()] {
+        let message = format!("{error:#}");
+        assert!(message.contains("mariadbd (process "), "{message}");
+        assert!(message.contains("SIGKILL") && message.contains("; it said: "), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+    assert!(system.begin(&Drive::new(1, SLICE)).is_err());
+    drop(system);
+    assert_eq!(homes(&scratch), 0);
+}
+
+#[test]
+fn a_generator_killed_while_it_runs_leaves_no_number_and_the_server_stays() {
+    let workload = MariadbSysbench::STANDARD;
+    if let Some(lack) = lacks(&workload, &SMALL) {
+        println!(
+            "SKIP a_generator_killed_while_it_runs_leaves_no_number_and_the_server_stays: {lack}"
+        );
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(&scratch, &SMALL);
+    let mut system = up(&workload, &setup);
+    system.begin(&Drive::new(2, SLICE)).unwrap();
+    kill(system.generators()[0]);
+    let message = format!("{:#}", system.finish().unwrap_err());
+    assert!(message.contains("sysbench (process "), "{message}");
+    slice(system.as_mut(), 2);
+    system.stop().unwrap();
+}
+
+#[test]
+fn a_server_that_cannot_start_is_quoted() {
+    let workload = MariadbSysbench::STANDARD;
+    if let Some(lack) = lacks(&workload, &SMALL) {
+        println!("SKIP a_server_that_cannot_start_is_quoted: {lack}");
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(&scratch, &SMALL);
+    workload.prepare(&setup).unwrap();
+    // What InnoDB finds there is no system tablespace.
+    fs::write(scratch.path().join("mariadb-template/ibdata1"), "no tablespace").unwrap();
+    let message = format!("{:#}", workload.start(&setup).err().unwrap());
+    assert!(message.contains("mariadbd (process "), "{message}");
+    assert!(message.contains("ended before it was ready"), "{message}");
+    assert!(message.contains("[ERROR]"), "{message}");
+    assert_eq!(homes(&scratch), 0);
+}
+
+/// What a report of sysbench looks like.
+const REPORT: &str = "Number of threads: 1\nSQL statistics:\n    queries performed:\n        total: \
+    1600\n    transactions: 100 (100 per sec.)\n    queries: 1600 (1600 per sec.)\n    ignored \
+    errors: 0\nGeneral statistics:\n    total time: 1.0s\n    total number of events: 100\n";
+
+#[test]
+fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
+    let workload = MariadbSysbench::STANDARD;
+    if let Some(lack) = lacks(&workload, &SMALL) {
+        println!("SKIP a_generator_that_prints_nonsense_or_another_count_leaves_no_number: {lack}");
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(&scratch, &SMALL);
+    workload.prepare(&setup).unwrap();
+    let program = scratch.path().join("sysbench");
+    let generator: &'static str = program.display().to_string().leak();
+    let mut system = MariadbSysbench { generator, ..workload }.start(&setup).unwrap();
+    let server = system.pids()[0];
+    let served = |thread: u32| {
+        format!("echo kneepoint: client 0 is served by thread {thread} from localhost >&2")
+    };
+    let ended = "echo kneepoint: client 0 ended 100 >&2";
+    let own = served(server);
+    let cases = [
+        (served(1), "thread 1 is to serve a client, but is none of mariadbd's"),
+        ("echo 'FATAL: no driver' >&2; exit 1".into(), "exit code 1; it said: FATAL: no driver"),
+        (own.clone(), "printed no report"),
+        (format!("{own}; echo garbage; {ended}"), "printed no report"),
+        (format!("{own}; echo '{REPORT}'"), "not each of 1 clients told what it did"),
+        (format!("{own}; echo '{REPORT}'; {ended}"), "the counts disagree"),
+        (
+            format!("{own}; echo '{}'; {ended}", REPORT.replace("errors: 0", "errors: 3")),
+            "3 transactions failed",
+        ),
+        (
+            format!("{own}; echo '{}'; {ended}", REPORT.replace("ons: 100", "ons: 99")),
+            "sysbench reports 99 transactions, its clients 100",
+        ),
+        (format!("{own}; echo '{REPORT}' | head -n 6; {ended}"), "is it cut off"),
+    ];
+    for (script, expected) in cases {
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let begun = system.begin(&Drive::new(1, SLICE));
+        let outcome = begun.and_then(|_| system.finish());
+        let message = format!("{:#}", outcome.unwrap_err());
+        assert!(message.contains(expected), "{script}\n{message}");
+    }
+    system.stop().unwrap();
+}
