@@ -13,6 +13,7 @@
 //! * [`output`]: what load generators print at their end.
 //! * [`process`]: a foreign program under a guard.
 //! * [`undo`]: what has to be put back, also where Kneepoint is killed.
+//! * `devices`: loop and zram devices and mounts.
 //! * [`placement`]: which CPUs a process may use.
 //! * [`priority`]: a session and a scheduling group for the system under test.
 //!
@@ -21,6 +22,7 @@
 
 #![deny(unsafe_code)]
 
+mod devices;
 pub mod output;
 pub mod placement;
 pub mod priority;

@@ -21,6 +21,8 @@ use std::path::Path;
 
 /// Name and text of each recipe that is part of Kneepoint.
 const BUILT_IN: &[(&str, &str)] = &[
+    ("block-read-512", include_str!("../../../recipes/block-read-512.toml")),
+    ("file-random-write", include_str!("../../../recipes/file-random-write.toml")),
     ("mariadb-oltp-ro", include_str!("../../../recipes/mariadb-oltp-ro.toml")),
     ("mariadb-point-select", include_str!("../../../recipes/mariadb-point-select.toml")),
     ("mariadb-temp-tables", include_str!("../../../recipes/mariadb-temp-tables.toml")),

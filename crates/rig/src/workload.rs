@@ -4,7 +4,10 @@
 //! of a system exist only between [`System::begin`] and [`System::finish`]: a system that is up
 //! but idle uses no CPU, so several arms can stay up beside each other.
 
+pub mod block_read;
 pub mod command;
+pub mod file_write;
+mod kernel_counts;
 pub mod mariadb;
 mod peer;
 pub mod postgres;
@@ -20,9 +23,11 @@ use std::path::PathBuf;
 pub static ALL: &[&dyn Workload] = &[
     &command::Command,
     &sqlite::SqliteOltp::STANDARD,
-    &postgres::Postgres::STANDARD,
     &mariadb::MariadbSmack::STANDARD,
     &mariadb::MariadbSysbench::STANDARD,
+    &block_read::BlockRead::STANDARD,
+    &file_write::FileWrite::STANDARD,
+    &postgres::Postgres::STANDARD,
 ];
 
 /// The workload of this name.
@@ -258,7 +263,7 @@ pub fn serve(args: impl IntoIterator<Item = String>) -> std::process::ExitCode {
     let args: Vec<String> = args.into_iter().collect();
     let outcome = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [sqlite::NAME] => sqlite::serve(),
-        [undo::GUARDIAN] => undo::guard(),
+        [undo::GUARDIAN, scratch] => undo::guard(std::path::Path::new(scratch)),
         _ => Err(anyhow::anyhow!("no workload is served as {:?}", args.join(" "))),
     };
     match outcome {

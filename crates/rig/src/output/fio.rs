@@ -30,6 +30,27 @@ pub fn parse(text: &str) -> Result<Measured, OutputError> {
 /// # Errors
 /// It is not fio's JSON, a job failed, or did nothing for no time.
 pub fn parse_all(text: &str) -> Result<Vec<Measured>, OutputError> {
+    let (begin, report) = read(text)?;
+    let mut groups: BTreeMap<u64, Vec<&JobText>> = BTreeMap::new();
+    for job in &report.jobs {
+        groups.entry(job.group).or_default().push(job);
+    }
+    groups.values().map(|jobs| measured(begin + 1, &report, jobs)).collect()
+}
+
+/// All jobs of `text` as one run, and the operations of each.
+///
+/// # Errors
+/// It is not fio's JSON, or a job failed.
+pub fn parse_by_job(text: &str) -> Result<(Measured, Vec<u64>), OutputError> {
+    let (begin, report) = read(text)?;
+    let jobs: Vec<&JobText> = report.jobs.iter().collect();
+    let operations = jobs.iter().map(|job| job.directions().map(|moved| moved.total).sum());
+    Ok((measured(begin + 1, &report, &jobs)?, operations.collect()))
+}
+
+/// The report, and the number of lines before it.
+fn read(text: &str) -> Result<(usize, ReportText), OutputError> {
     // fio writes warnings before its JSON.
     let begin = text.lines().take_while(|line| !line.trim_start().starts_with('{')).count();
     let mut rest = text;
@@ -41,11 +62,7 @@ pub fn parse_all(text: &str) -> Result<Vec<Measured>, OutputError> {
         let problem = format!("not the JSON report of fio (--output-format=json): {error}");
         OutputError::at(begin + error.line().max(1), problem)
     })?;
-    let mut groups: BTreeMap<u64, Vec<&JobText>> = BTreeMap::new();
-    for job in &report.jobs {
-        groups.entry(job.group).or_default().push(job);
-    }
-    groups.values().map(|jobs| measured(begin + 1, &report, jobs)).collect()
+    Ok((begin, report))
 }
 
 #[derive(Deserialize)]
@@ -101,6 +118,9 @@ struct Completion {
     max: f64,
     #[serde(default)]
     percentile: BTreeMap<String, f64>,
+    /// Nanoseconds to count, with `--output-format=json+`.
+    #[serde(default)]
+    bins: BTreeMap<u64, u64>,
 }
 
 fn measured(line: usize, report: &ReportText, jobs: &[&JobText]) -> Result<Measured, OutputError> {
@@ -148,7 +168,7 @@ fn in_flight(
     Ok(depth.saturating_mul(if alone { count("numjobs")? } else { 1 }))
 }
 
-/// Percentiles of several jobs or directions cannot be put together; mean and longest can.
+/// Percentiles of several jobs or directions cannot be put together; mean, longest and bins can.
 fn response(directions: &[&Direction]) -> Response {
     let mut response = Response::default();
     let (mut sum, mut count) = (0.0, 0.0);
@@ -172,8 +192,31 @@ fn response(directions: &[&Direction]) -> Response {
             .flatten()
             .filter_map(|(percent, value)| Some((percent.parse().ok()?, nanos(*value)?)))
             .collect();
+    } else {
+        let told = directions.iter().filter_map(|moved| moved.whole.as_ref());
+        response.percentiles = merged(told);
     }
     response
+}
+
+/// Percentiles of all that was counted in bins; none where there are no bins.
+fn merged<'a>(all: impl Iterator<Item = &'a Completion>) -> Vec<(f64, Nanos)> {
+    let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
+    for (value, count) in all.flat_map(|told| &told.bins) {
+        let bin = bins.entry(*value).or_default();
+        *bin = bin.saturating_add(*count);
+    }
+    let total = bins.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+    let at = |percent: u32| {
+        let rank = (u128::from(total) * u128::from(percent)).div_ceil(100).max(1);
+        let mut seen = 0;
+        let reached = bins.iter().find(|(_, count)| {
+            seen += u128::from(**count);
+            seen >= rank
+        });
+        reached.map(|(value, _)| (f64::from(percent), Nanos(*value)))
+    };
+    [50, 95, 99].into_iter().filter_map(at).collect()
 }
 
 #[cfg(test)]
@@ -212,6 +255,25 @@ mod tests {
         assert_eq!((latency.mean, latency.p50, latency.p99), (Nanos(100), Nanos(80), Nanos(300)));
         let sync = parse(&text.replace("libaio", "psync")).unwrap();
         assert_eq!(sync.clients, 2, "a synchronous job has one request in flight");
+    }
+
+    #[test]
+    fn bins_of_several_jobs_are_put_together() {
+        let job = |reads: u64, bins: &str| {
+            format!(
+                r#"{{"jobname": "a", "error": 0, "job options": {{"numjobs": "2"}}, "read":
+                {{"total_ios": {reads}, "runtime": 950, "lat_ns": {{"max": 900,
+                "mean": 200.0, "bins": {{{bins}}}}}}}}}"#
+            )
+        };
+        let report = |jobs: &[String]| format!("{{\"jobs\": [{}]}}", jobs.join(","));
+        let both = report(&[job(3, r#""100": 3"#), job(97, r#""100": 47, "300": 49, "700": 1"#)]);
+        let (run, operations) = parse_by_job(&both).unwrap();
+        assert_eq!((run.clients, run.operations, operations), (2, 100, vec![3, 97]));
+        let latency = run.response.latency().unwrap();
+        assert_eq!([latency.p50, latency.p95, latency.p99], [Nanos(100), Nanos(300), Nanos(300)]);
+        let (run, _) = parse_by_job(&report(&[job(1, ""), job(1, "")])).unwrap();
+        assert_eq!(run.response.latency(), None, "no bins, no percentiles of both");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use super::{Measured, OutputError, Response, millis, nanos, number, only, quoted};
 use kneepoint_vocab::Nanos;
 
+/// Printed response times below this have fewer than two digits that count.
+const COARSE: Nanos = Nanos(100_000);
 /// Line with which each report begins.
 const BEGIN: &str = "Number of threads:";
 
@@ -55,6 +57,8 @@ struct Report {
     /// Upper edge in milliseconds and count of each bin.
     histogram: Vec<(f64, u64)>,
     response: Response,
+    /// Of all operations, in milliseconds.
+    response_sum: Option<f64>,
 }
 
 impl Report {
@@ -103,6 +107,7 @@ impl Report {
         match figure {
             "avg" => self.response.mean = length()?,
             "max" => self.response.longest = length()?,
+            "sum" => self.response_sum = Some(number(line, "the sum of response times", value)?),
             _ => {
                 let Some(percent) = percentile_named(figure) else { return Ok(()) };
                 let length = length()?;
@@ -120,6 +125,16 @@ impl Report {
         let seconds = self.seconds.ok_or_else(|| lacking("total time:"))?;
         let operations = self.transactions.or(self.events);
         let mut response = self.response.clone();
+        if let (true, Some(sum), Some(count)) =
+            (response.mean.is_some_and(|mean| mean < COARSE), self.response_sum, operations)
+        {
+            #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+            let finer = millis(sum / count.max(1) as f64);
+            response.mean = finer.or(response.mean);
+        }
+        if !self.histogram.is_empty() {
+            response.percentiles.retain(|(_, length)| *length >= COARSE);
+        }
         for percent in [50.0, 95.0, 99.0] {
             if response.percentile(percent).is_none() {
                 let edge = quantile(&self.histogram, percent).and_then(millis);
@@ -197,6 +212,19 @@ mod tests {
         // The program's own 99th percentile stays; the others come from the bins.
         assert_eq!(latency.p99, Nanos(2_610_000));
         assert!(latency.p50 < latency.p95 && latency.p95 < latency.p99, "{latency:?}");
+    }
+
+    #[test]
+    fn microseconds_come_from_the_sum_and_the_bins() {
+        let text = "Number of threads: 2\n       value  ------------- distribution ------------- \
+            count\n       0.002 |****   50\n       0.007 |****   45\n       0.031 |*   5\n \n\
+            General statistics:\n    total time:   1.0033s\n    total number of events:  100\n\
+            Latency (ms):\n         min:  0.00\n         avg:  0.00\n         max:  3.47\n\
+                 95th percentile:  0.01\n         sum:  0.42\n";
+        let latency = parse(text).unwrap().response.latency().unwrap();
+        assert_eq!(latency.mean, Nanos(4_200));
+        let percentiles = [latency.p50, latency.p95, latency.p99];
+        assert_eq!(percentiles, [Nanos(2_000), Nanos(7_000), Nanos(31_000)]);
     }
 
     #[test]
