@@ -8,6 +8,7 @@
 use crate::kernel_locks::{self, Class, Spinning};
 use crate::naming::{Machinery, kernel_naming_frames, machinery, naming_frames};
 use crate::number::seconds;
+use crate::requests::polled_names;
 use crate::stacks::Stacks;
 use kneepoint_vocab::findings::{CauseKind, LineKind};
 use kneepoint_vocab::{
@@ -31,6 +32,8 @@ enum Node {
     Named { kernel: bool, name: String },
     /// A kernel lock that was spun for, by the first caller outside lock machinery.
     Spin { sleeps: bool, caller: String },
+    /// A user lock whose waiters poll a descriptor, by the first caller outside lock machinery.
+    Polled { caller: String },
     /// Anything else, by its reason, and by system call where the reason says nothing.
     Reason { reason: WaitReason, syscall: i32 },
 }
@@ -100,6 +103,12 @@ impl Groups {
         self.index.get(&node_of(trial, key)).copied()
     }
 
+    /// The lock that a stack of polling threads waits for.
+    pub(crate) fn polled_for(&self, frames: &[Frame]) -> Option<usize> {
+        let caller = polled_names(frames)?.into_iter().next()?;
+        self.index.get(&Node::Polled { caller }).copied()
+    }
+
     /// The kernel lock that a stack taken on a core spins for.
     pub(crate) fn spun_for(&self, frames: &[Frame]) -> Option<usize> {
         self.index.get(&spin_node(&kernel_locks::spinning(frames)?)?).copied()
@@ -134,6 +143,10 @@ fn note_stack(
             entry.vote(word, kernel_naming_frames(frames), weight);
         }
         (StackKind::OffCpu, Some(key)) => {
+            if let Some(names) = polled_names(frames).filter(|names| !names.is_empty()) {
+                let node = Node::Polled { caller: names[0].clone() };
+                seen.entry(node).or_default().vote("lock", names, weight);
+            }
             let entry = seen.entry(node_of(trial, key)).or_default();
             entry.vote(word(machinery(frames)), naming_frames(frames), weight);
         }
@@ -251,7 +264,7 @@ fn by_caller(seen: &BTreeMap<Node, Seen>, all_blocked: f64) -> BTreeMap<String, 
         let kernel = match node {
             Node::Object { kernel, .. } | Node::Named { kernel, .. } => *kernel,
             Node::Reason { reason, .. } => *reason == WaitReason::KernelLock,
-            Node::Spin { .. } => false,
+            Node::Spin { .. } | Node::Polled { .. } => false,
         };
         for (caller, weight) in what.first.iter().filter(|_| kernel) {
             if most.get(caller).is_none_or(|(heaviest, _)| weight > heaviest) {
@@ -279,6 +292,7 @@ fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> Union {
             });
             (kind.to_owned(), name)
         }
+        Node::Polled { caller } => ("lock".to_owned(), caller.clone()),
         Node::Spin { sleeps: true, caller } => (KERNEL_LOCK.to_owned(), caller.clone()),
         Node::Spin { sleeps: false, caller } => (KERNEL_SPIN_LOCK.to_owned(), caller.clone()),
         Node::Reason { reason: WaitReason::KernelLock, .. } if seen.name().is_some() => {

@@ -83,7 +83,7 @@ pub fn analyse(record: &RunRecord) -> Findings {
     let stacks = Stacks::new(&record.stacks);
     let groups = Groups::build(&counting, &stacks);
     let functions = Functions::build(&counting, &stacks, &groups);
-    let slices = digest(&counting, &groups, &functions, record.plan.clients);
+    let slices = digest(&counting, &groups, &functions, &stacks, record.plan.clients);
     let focus = record.plan.focus;
 
     let baseline: Vec<&TrialRecord> =

@@ -3,7 +3,7 @@
 use crate::groups::{Groups, is_wait_for_work};
 use crate::lock_work::LockWork;
 use crate::number::{count, finite, quotient, seconds};
-use crate::requests::is_for_request;
+use crate::requests::{Polled, is_for_request};
 use crate::stacks::{Function, Stacks, function_of};
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::units::Unit;
@@ -146,11 +146,14 @@ pub(crate) fn digest<'a>(
     trials: &[&'a TrialRecord],
     groups: &Groups,
     functions: &Functions,
+    stacks: &Stacks<'_>,
     clients: Clients,
 ) -> Vec<Slice<'a>> {
     trials
         .iter()
-        .filter_map(|trial| row(trial, groups, functions, clients).map(|row| Slice { trial, row }))
+        .filter_map(|trial| {
+            row(trial, groups, functions, stacks, clients).map(|row| Slice { trial, row })
+        })
         .collect()
 }
 
@@ -169,6 +172,7 @@ fn row(
     trial: &TrialRecord,
     groups: &Groups,
     functions: &Functions,
+    stacks: &Stacks<'_>,
     clients: Clients,
 ) -> Option<Row> {
     let core = trial.facts.iter().find_map(|fact| match fact {
@@ -185,13 +189,13 @@ fn row(
         profile: vec![0.0; functions.list.len()],
         ..Row::default()
     };
+    let mut polled = Polled::of(trial, groups, stacks);
     add_cores(&mut row, &core, window);
     add_threads(&mut row, trial, window);
     for fact in &trial.facts {
         match fact {
             Fact::Wait(wait) if is_for_request(clients, wait) => {
-                row.no_request += seconds(wait.blocked) / window;
-                row.idle_no_request += seconds(wait.idle_charged) / window;
+                polled.add(&mut row, wait, window);
             }
             Fact::Task(task) if task.owner == TaskOwner::Generator => {
                 row.generator_threads += quotient(seconds(task.cpu), seconds(task.over));

@@ -89,6 +89,34 @@ fn waiting_for_a_request_is_the_generator_s_turn() {
 }
 
 #[test]
+fn a_lock_that_is_polled_for_is_no_wait_for_a_request() {
+    let mut record = empty(&[1, 2], 2);
+    let frame =
+        |function: &&str| Frame { function: (*function).to_owned(), module: "postgres".to_owned() };
+    let names =
+        ["WaitLatch", "ProcSleep", "LockAcquireExtended", "XactLockTableWait", "heap_update"];
+    record.stacks[2].frames = names.iter().map(frame).collect();
+    sweep(&mut record, 5, starved);
+    for_requests(&mut record);
+    // Two thirds of the blocked time stand in the lock manager.
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        if let Fact::Stack(stack) = fact
+            && stack.kind == StackKind::OffCpu
+        {
+            stack.weight = Nanos(stack.weight.0 * 2 / 3);
+        }
+    }
+    let findings = analyse(&record);
+    let lock = &findings.causes[0];
+    assert_eq!((lock.kind, lock.name.as_str()), (CauseKind::Lock, "lock in XactLockTableWait"));
+    assert!((lock.lost.value.0 - 1.67 * 2.0 / 3.0).abs() < 0.01, "{:?}", lock.lost);
+    let generator = findings.causes.iter().find(|c| c.kind == CauseKind::Generator).unwrap();
+    assert!((generator.lost.value.0 - 1.67 / 3.0).abs() < 0.01, "{:?}", generator.lost);
+    let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
+    assert!(focus.core.closes_to.0 < 1e-6 && focus.thread.closes_to.0 < 1e-6);
+}
+
+#[test]
 fn the_same_waits_are_a_cause_where_clients_live_inside() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 5, starved);
