@@ -9,9 +9,12 @@ use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PREFIX: &str = "kneepoint-";
+/// How long a killed process may take to be gone.
+const LAST_BREATH: Duration = Duration::from_secs(10);
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Room that a memory-backed directory must have, in bytes.
 const ROOM: u64 = 256 << 20;
@@ -102,6 +105,29 @@ pub fn recover_in(parent: &Path) -> anyhow::Result<Vec<PathBuf>> {
     match failure {
         None => Ok(removed),
         Some(error) => Err(error.context("a scratch directory of a dead run cannot be removed")),
+    }
+}
+
+/// Removes the scratch directory of a run that was killed just now. A directory that is no scratch
+/// directory stays, and so does that of a run that lives.
+pub(crate) fn remove_of_dead(path: &Path) -> anyhow::Result<()> {
+    let Some(owner) = path.file_name().and_then(|name| Owner::parse(name.to_str()?)) else {
+        return Ok(());
+    };
+    // A process closes its pipes before it is gone.
+    let begun = Instant::now();
+    let lives = || start_time(owner.process) == Some(owner.started);
+    while lives() && !crate::undo::is_zombie(owner.process) {
+        if begun.elapsed() > LAST_BREATH {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{} cannot be removed", path.display()))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -220,6 +220,8 @@ enum Entry {
     Change { id: u64, action: Action },
     /// Was undone.
     Undone { id: u64 },
+    /// The run ended in order: its directory is its own to remove.
+    Closed,
 }
 
 /// The changes of one run. Clones share the journal.
@@ -272,7 +274,8 @@ impl Journal {
             file.write_all(&line).context("the undo journal cannot be written")?;
         }
         if self.guardian.is_none() {
-            self.guardian = Some(Guardian::spawn(&self.server)?);
+            let scratch = self.path.parent().unwrap_or(Path::new("."));
+            self.guardian = Some(Guardian::spawn(&self.server, scratch)?);
         }
         let guardian = self.guardian.as_mut().map(|guardian| &mut guardian.journal);
         match guardian {
@@ -323,9 +326,10 @@ struct Guardian {
 }
 
 impl Guardian {
-    fn spawn(server: &Path) -> anyhow::Result<Self> {
+    fn spawn(server: &Path, scratch: &Path) -> anyhow::Result<Self> {
         let mut child = Command::new(server)
             .args(["serve-workload", GUARDIAN])
+            .arg(scratch)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -338,7 +342,11 @@ impl Guardian {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if let Some(Guardian { mut child, journal }) = self.guardian.take() {
+        if let Some(Guardian { mut child, mut journal }) = self.guardian.take() {
+            let mut line = serde_json::to_vec(&Entry::Closed).unwrap_or_default();
+            line.push(b'\n');
+            // A guardian that is gone needs not be told.
+            let _ = journal.write_all(&line);
             // The end of its input ends the guardian; by now there is nothing left to undo.
             drop(journal);
             let _ = child.wait();
@@ -346,12 +354,14 @@ impl Drop for Journal {
     }
 }
 
-/// The guardian's life: learns of changes until its input ends, then undoes what is left.
-pub(crate) fn guard() -> anyhow::Result<()> {
+/// The guardian's life: learns of changes until its input ends, then undoes what is left. Where
+/// the run was killed, its scratch directory goes too.
+pub(crate) fn guard(scratch: &Path) -> anyhow::Result<()> {
     // Ctrl-C reaches all processes of a terminal's group: the guardian must outlive it.
     let _ = rustix::process::setsid();
     let left = pending(std::io::stdin().lock());
-    undo_all(left)
+    undo_all(left.actions)?;
+    if left.closed { Ok(()) } else { crate::scratch::remove_of_dead(scratch) }
 }
 
 /// Undoes what a journal in a scratch directory says is left. None there: nothing to do.
@@ -360,14 +370,23 @@ pub(crate) fn guard() -> anyhow::Result<()> {
 /// Something could not be undone; the rest was tried all the same.
 pub(crate) fn undo_left(scratch: &Path) -> anyhow::Result<()> {
     match File::open(scratch.join(JOURNAL)) {
-        Ok(file) => undo_all(pending(std::io::BufReader::new(file))),
+        Ok(file) => undo_all(pending(std::io::BufReader::new(file)).actions),
         Err(_) => Ok(()),
     }
 }
 
-/// Changes without a line that says they were undone, the latest first. A torn line is no change.
-fn pending(lines: impl BufRead) -> Vec<Action> {
+/// What a journal leaves to do.
+struct Pending {
+    /// Changes without a line that says they were undone, the latest first.
+    actions: Vec<Action>,
+    /// Whether the run ended in order.
+    closed: bool,
+}
+
+/// Reads a journal; a torn line is no change.
+fn pending(lines: impl BufRead) -> Pending {
     let mut open = BTreeMap::new();
+    let mut closed = false;
     for line in lines.lines().map_while(Result::ok) {
         match serde_json::from_str(&line) {
             Ok(Entry::Change { id, action }) => {
@@ -376,10 +395,11 @@ fn pending(lines: impl BufRead) -> Vec<Action> {
             Ok(Entry::Undone { id }) => {
                 open.remove(&id);
             }
+            Ok(Entry::Closed) => closed = true,
             Err(_) => {}
         }
     }
-    open.into_values().rev().collect()
+    Pending { actions: open.into_values().rev().collect(), closed }
 }
 
 fn undo_all(actions: Vec<Action>) -> anyhow::Result<()> {
@@ -406,7 +426,10 @@ mod tests {
             + &line(&Entry::Change { id: 2, action: restore("c") })
             + &line(&Entry::Undone { id: 1 })
             + "{\"change\":{\"id\":3,\"act";
-        assert_eq!(pending(journal.as_bytes()), [restore("c"), restore("a")]);
+        let left = pending(journal.as_bytes());
+        assert_eq!(left.actions, [restore("c"), restore("a")]);
+        assert!(!left.closed);
+        assert!(pending(line(&Entry::Closed).as_bytes()).closed);
     }
 
     #[test]

@@ -1,21 +1,26 @@
 //! The executable that live tests start as a system under test, as Kneepoint would be.
 //!
 //! `rig-test-server serve-workload ...` serves; `rig-test-server hold SCRATCH` brings a system with
-//! running clients up, prints its process id and waits: something to be killed.
+//! running clients up, prints its process id and waits: something to be killed. `rig-test-server
+//! change PARENT [mount]` makes a scratch directory and registers changes of the machine: a program
+//! with a child and, if told so, a tmpfs; it prints the directory and the program's process id.
 
-use kneepoint_rig::undo::Undo;
+use kneepoint_rig::process::Program;
+use kneepoint_rig::scratch::Scratch;
+use kneepoint_rig::undo::{Action, Undo};
 use kneepoint_rig::{Drive, Setup, Workload as _, workload::sqlite::SqliteOltp};
 use kneepoint_vocab::{ArmId, Nanos};
 use std::io::Write as _;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 fn main() -> anyhow::Result<ExitCode> {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("serve-workload") => Ok(kneepoint_rig::serve(args)),
         Some("hold") => hold(&args.next().unwrap_or_default()),
-        other => anyhow::bail!("{other:?} is neither serve-workload nor hold"),
+        Some("change") => change(&args.collect::<Vec<_>>()),
+        other => anyhow::bail!("{other:?} is none of serve-workload, hold and change"),
     }
 }
 
@@ -36,6 +41,29 @@ fn hold(scratch: &str) -> anyhow::Result<ExitCode> {
     let mut system = SqliteOltp::STANDARD.start(&setup)?;
     system.begin(&Drive::new(2, Nanos(0)))?;
     writeln!(std::io::stdout(), "{}", system.pids()[0])?;
+    loop {
+        std::thread::park();
+    }
+}
+
+fn change(args: &[String]) -> anyhow::Result<ExitCode> {
+    let Some(parent) = args.first() else { anyhow::bail!("change needs a directory") };
+    let scratch = Scratch::create_in(Path::new(parent))?;
+    let undo = Undo::begin(scratch.path(), &std::env::current_exe()?);
+    let mount = scratch.path().join("mount");
+    let mounted = if args.get(1).is_some_and(|word| word == "mount") {
+        std::fs::create_dir(&mount)?;
+        let change = undo.register(Action::Unmount { path: mount.clone() })?;
+        let status = Command::new("mount").args(["-t", "tmpfs", "kneepoint"]).arg(&mount).status();
+        anyhow::ensure!(status?.success(), "no tmpfs can be mounted");
+        Some(change)
+    } else {
+        None
+    };
+    let script = ["-c", "sleep 600 & sleep 600"];
+    let process = Program::new("sleepers", "sh", script, scratch.path()).spawn(&undo)?;
+    writeln!(std::io::stdout(), "{}\n{}", scratch.path().display(), process.pid())?;
+    let _held = mounted;
     loop {
         std::thread::park();
     }
