@@ -208,9 +208,7 @@ fn columns_count_characters() {
 #[test]
 fn a_recipe_that_is_not_there_is_named() {
     let message = Recipe::named("sqlight").unwrap_err().to_string();
-    assert!(
-        message.starts_with("no recipe is named \"sqlight\"; choose one of: sqlite-shared-cache")
-    );
+    assert!(message.starts_with("no recipe is named \"sqlight\"; choose one of: "));
     let message = Recipe::load(Path::new("/nonexistent/r.toml")).unwrap_err().to_string();
     assert!(message.starts_with("/nonexistent/r.toml: cannot be read: "), "{message}");
 }
