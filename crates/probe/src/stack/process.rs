@@ -30,9 +30,11 @@ pub(crate) enum RawFrame {
 }
 
 /// All images that any watched process mapped in this run.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Images {
     by_key: BTreeMap<ImageKey, u32>,
+    /// The layout read last: processes forked from one another share it.
+    latest: Option<Layout>,
     images: Vec<Arc<Image>>,
     kinds: HashMap<(u32, u64), FrameKind>,
 }
@@ -59,7 +61,21 @@ impl Images {
     }
 }
 
-#[derive(Debug)]
+/// Where code lies in a process, and how to unwind there.
+#[derive(Clone, Default)]
+struct Layout {
+    spans: Vec<Span>,
+    unwinder: UnwinderX86_64<Arc<[u8]>>,
+    unreadable: Vec<String>,
+}
+
+impl Layout {
+    fn is_of(&self, mappings: &[Mapping]) -> bool {
+        self.spans.iter().map(|span| &span.mapping).eq(mappings)
+    }
+}
+
+#[derive(Clone, Debug)]
 struct Span {
     mapping: Mapping,
     /// The image and what was added to its addresses.
@@ -111,10 +127,21 @@ impl Process {
         if text.is_empty() || text == self.text {
             return false;
         }
+        self.text = text;
+        let mappings = maps::executable(&self.text);
+        if let Some(known) = images.latest.as_ref().filter(|known| known.is_of(&mappings)) {
+            let Layout { spans, unwinder, unreadable } = known.clone();
+            (self.spans, self.unwinder, self.unreadable) = (spans, unwinder, unreadable);
+            return true;
+        }
         self.unwinder = UnwinderX86_64::new();
         self.unreadable.clear();
-        self.spans = maps::executable(&text).into_iter().map(|m| self.span(m, images)).collect();
-        self.text = text;
+        self.spans = mappings.into_iter().map(|m| self.span(m, images)).collect();
+        images.latest = Some(Layout {
+            spans: self.spans.clone(),
+            unwinder: self.unwinder.clone(),
+            unreadable: self.unreadable.clone(),
+        });
         true
     }
 
@@ -284,6 +311,19 @@ mod tests {
         assert_eq!(word_at(&stack, 1000, 1009), None);
         assert_eq!(word_at(&stack, 1000, 992), None);
         assert_eq!(word_at(&stack, 1000, u64::MAX), None);
+    }
+
+    #[test]
+    fn a_layout_is_shared_only_where_every_mapping_is_the_same() {
+        let mut images = Images::default();
+        let own = Process::new(std::process::id(), &mut images);
+        let mut mappings: Vec<_> = own.spans.iter().map(|span| span.mapping.clone()).collect();
+        let latest = images.latest.as_ref().expect("it has just been read");
+        assert!(!mappings.is_empty() && latest.is_of(&mappings));
+        mappings[0].inode += 1;
+        assert!(!latest.is_of(&mappings));
+        mappings.remove(0);
+        assert!(!latest.is_of(&mappings));
     }
 
     #[test]
