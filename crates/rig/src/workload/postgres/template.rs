@@ -26,11 +26,14 @@ pub(super) struct Kitchen<'a> {
 /// side by side: one makes it and the others wait.
 pub(super) fn of_scale(scale: u32, kitchen: &Kitchen<'_>) -> anyhow::Result<PathBuf> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let whole = kitchen.scratch.join(format!("pg-scale-{scale}"));
+    // It gets its name once it is whole: who finds it there need not wait for another scale's.
     if !whole.is_dir() {
-        make(scale, kitchen, &whole)
-            .with_context(|| format!("a PostgreSQL cluster of scale {scale} cannot be made"))?;
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        if !whole.is_dir() {
+            make(scale, kitchen, &whole)
+                .with_context(|| format!("a PostgreSQL cluster of scale {scale} cannot be made"))?;
+        }
     }
     Ok(whole.join("data"))
 }
