@@ -142,7 +142,10 @@ fn devices(lines: &[DeviceLine]) -> Markup {
         "in flight",
         "busy",
     ]);
-    let mib = |rate: PerSecond| number::plain(rate.get() / MIB);
+    let mib = |rate: PerSecond| {
+        let mib = rate.get() / MIB;
+        if mib < 10.0 { format!("{mib:.2}") } else { number::plain(mib) }
+    };
     for line in lines {
         table.row([
             line.name.clone(),

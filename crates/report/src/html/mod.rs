@@ -90,6 +90,7 @@ struct Page<'a> {
     protocol: Vec<Fact>,
     machine: Vec<Fact>,
     caveats: Vec<(&'static str, &'a str)>,
+    stability: Vec<String>,
     command: String,
 }
 
@@ -147,6 +148,7 @@ impl<'a> Page<'a> {
                 .iter()
                 .map(|caveat| (words::severity(caveat.severity), caveat.text.as_str()))
                 .collect(),
+            stability: below::stability(findings),
             command: below::command(findings),
         }
     }

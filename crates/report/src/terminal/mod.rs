@@ -5,6 +5,7 @@ mod ledger;
 mod line;
 mod seen;
 mod several;
+mod stability;
 mod verdicts;
 
 use crate::number;
@@ -99,6 +100,7 @@ fn compose(findings: &Findings, width: usize, budget: Budget) -> Vec<Line> {
     let sections = [
         picture,
         where_spent,
+        stability::lines(findings, width),
         verdicts::causes(findings, width, budget.causes, budget.path),
         verdicts::effects(findings, width, EFFECTS),
     ];

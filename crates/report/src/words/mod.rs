@@ -1,6 +1,7 @@
 //! The words for what findings name by kind, the same in every format.
 
 mod evidence;
+pub(crate) mod stability;
 
 pub(crate) use evidence::{
     counts, generator, imported, odd_sum, owner, precision, protocol, saturated, source,
