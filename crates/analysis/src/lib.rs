@@ -10,7 +10,8 @@
 //! | `requests`, `generator`, `counts` | is it the load generator, and do both count alike? |
 //! | `instruments`, `saturation` | what `vmstat`, `top -H` and `iostat` show; is one thread full? |
 //! | `core_ledger`, `thread_ledger` | the same as lines that people read |
-//! | `groups`, `naming`, `stacks`, `lock_work`, `kernel_locks` | which waits are one cause, its name, its CPU |
+//! | `groups`, `naming`, `stacks` | which waits are one cause, and its name |
+//! | `lock_work`, `kernel_locks` | whose CPU is a lock's |
 //! | `losses`, `causes`, `evidence` | what is the lost throughput charged to? |
 //! | `effects`, `cures` | what helps, and against which cause? |
 //! | `collector`, `protocol`, `caveats` | how far can all that be relied on? |
@@ -43,6 +44,7 @@ mod requests;
 mod resample;
 mod saturation;
 mod slices;
+mod stability;
 mod stacks;
 mod thread_ledger;
 mod words;
@@ -138,7 +140,7 @@ pub fn analyse(record: &RunRecord) -> Findings {
         effects: compared.effects,
         generator: limits.generator,
         counts: counts::counts(&counting),
-        stability: None,
+        stability: stability::stability(&record.trials),
         instruments: limits.instruments,
         collector,
         caveats,

@@ -27,6 +27,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("mariadb-point-select", include_str!("../../../recipes/mariadb-point-select.toml")),
     ("mariadb-temp-tables", include_str!("../../../recipes/mariadb-temp-tables.toml")),
     ("mariadb-update", include_str!("../../../recipes/mariadb-update.toml")),
+    ("overload-stability", include_str!("../../../recipes/overload-stability.toml")),
     ("postgres-select", include_str!("../../../recipes/postgres-select.toml")),
     ("postgres-tpcb", include_str!("../../../recipes/postgres-tpcb.toml")),
     ("redis", include_str!("../../../recipes/redis.toml")),

@@ -9,6 +9,7 @@ pub mod command;
 pub mod file_write;
 mod kernel_counts;
 pub mod mariadb;
+pub mod overload;
 mod peer;
 pub mod postgres;
 pub mod sqlite;
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 /// All workloads.
 pub static ALL: &[&dyn Workload] = &[
     &command::Command,
+    &overload::Overload,
     &sqlite::SqliteOltp::STANDARD,
     &mariadb::MariadbSmack::STANDARD,
     &mariadb::MariadbSysbench::STANDARD,

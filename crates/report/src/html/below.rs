@@ -185,7 +185,7 @@ pub(super) fn machine(findings: &Findings) -> Vec<Fact> {
         fact("begun", host.begun.as_str()),
     ];
     facts.extend(host.notes.iter().cloned());
-    facts.retain(|(_, value)| !value.is_empty());
+    facts.retain(|(_, value)| !value.is_empty() && value != "not known");
     facts
 }
 
@@ -227,6 +227,13 @@ fn quoted(argument: &str) -> String {
     } else {
         format!("'{}'", argument.replace('\'', "'\\''"))
     }
+}
+
+/// What broke under the load; empty where that was not looked for.
+pub(super) fn stability(findings: &Findings) -> Vec<String> {
+    let Some(found) = &findings.stability else { return Vec::new() };
+    let (summary, broken) = words::stability::sentences(found);
+    std::iter::once(summary).chain(broken).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::counted;
 use crate::number;
-use kneepoint_vocab::{ClassStability, Seconds, StabilityFindings};
+use kneepoint_vocab::{ClassStability, StabilityFindings};
 
 /// One sentence over all, and one for each class that broke.
 pub(crate) fn sentences(found: &StabilityFindings) -> (String, Vec<String>) {
@@ -19,7 +19,7 @@ pub(crate) fn sentences(found: &StabilityFindings) -> (String, Vec<String>) {
 
 fn sentence(class: &ClassStability) -> Option<String> {
     let first = class.first.as_ref()?;
-    let after = number::plain_seconds(Seconds(first.after.seconds().0));
+    let after = number::plain_seconds(first.after.seconds());
     Some(format!(
         "{} failed in {} of {}, first {after} into {}: {}",
         class.class,
@@ -47,10 +47,7 @@ mod tests {
         let classes = vec![fine, bad];
         let found = StabilityFindings { classes, kernel_watched: 3, kernel_always: true };
         let (summary, broken) = sentences(&found);
-        assert_eq!(
-            summary,
-            "Stability: 1 of 6 class-runs failed; the kernel's log was watched."
-        );
+        assert_eq!(summary, "Stability: 1 of 6 class-runs failed; the kernel's log was watched.");
         assert_eq!(broken, ["vm failed in 1 of 3 slices, first 3.1 s into 8 workers: exit code 2"]);
     }
 }

@@ -11,6 +11,8 @@ mod line;
 mod settings;
 mod working;
 
+pub(super) use counting::by_rate;
+
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::placement;
 use crate::process::{Process, Program, told};
