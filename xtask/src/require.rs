@@ -1,6 +1,6 @@
 //! Turns a skipped check into a failure where the machine has what the check lacks.
 
-use crate::setup::{chromium, has_bpf_compiler};
+use crate::setup::{chromium, has_all, has_bpf_compiler, has_postgres};
 use crate::tally::Skip;
 use std::path::Path;
 
@@ -14,12 +14,18 @@ const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
 /// A capability: its name, and the words by which a reason for skipping speaks of it.
-const CAPABILITIES: [(&str, &[&str]); 5] = [
+const CAPABILITIES: [(&str, &[&str]); 11] = [
     ("root", &["root"]),
     ("bpf", &["bpf", "btf"]),
     ("perf", &["perf"]),
     ("chromium", &["chromium"]),
     ("clang", &["clang", "llvm-strip", "libbpf"]),
+    ("mariadb", &["mariadb"]),
+    ("sysbench", &["sysbench"]),
+    ("postgres", &["postgres", "pgbench"]),
+    ("redis", &["redis"]),
+    ("fio", &["fio", "mkfs", "losetup"]),
+    ("stress-ng", &["stress-ng"]),
 ];
 
 /// The capabilities that [`VARIABLE`] asks for.
@@ -41,7 +47,12 @@ fn present() -> Vec<String> {
         "bpf" => holds(CAP_BPF) && Path::new("/sys/kernel/btf/vmlinux").exists(),
         "perf" => holds(CAP_PERFMON) && Path::new("/proc/sys/kernel/perf_event_paranoid").exists(),
         "chromium" => chromium().is_some(),
-        _ => has_bpf_compiler(),
+        "clang" => has_bpf_compiler(),
+        "mariadb" => has_all(&["mariadbd"]),
+        "postgres" => has_postgres(),
+        "redis" => has_all(&["redis-server", "redis-benchmark"]),
+        "fio" => has_all(&["fio", "mkfs.xfs", "mkfs.ext4", "losetup"]),
+        program => has_all(&[program]),
     };
     CAPABILITIES.iter().map(|(name, _)| *name).filter(|name| has(name)).map(Into::into).collect()
 }

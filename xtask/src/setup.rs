@@ -29,6 +29,27 @@ const NEEDS: &[Need] = &[
         purpose: "unwound stacks against a debugger's",
         present: || find_program("gdb").is_some(),
     },
+    Need {
+        packages: &["mariadb-server", "sysbench"],
+        purpose: "MariaDB under sysbench",
+        present: || has_all(&["mariadbd", "sysbench"]),
+    },
+    Need { packages: &["postgresql"], purpose: "PostgreSQL under pgbench", present: has_postgres },
+    Need {
+        packages: &["redis-server", "redis-tools"],
+        purpose: "Redis under its own benchmark",
+        present: || has_all(&["redis-server", "redis-benchmark"]),
+    },
+    Need {
+        packages: &["fio", "xfsprogs", "e2fsprogs", "util-linux"],
+        purpose: "block devices and file systems under fio",
+        present: || has_all(&["fio", "mkfs.xfs", "mkfs.ext4", "losetup"]),
+    },
+    Need {
+        packages: &["stress-ng"],
+        purpose: "a driven command that writes its figures to a file",
+        present: || has_all(&["stress-ng"]),
+    },
 ];
 
 /// Installs what is lacking; says what it did, and what stays unchecked where it could not.
@@ -46,6 +67,7 @@ pub(crate) fn run() {
     if let Err(reason) = apt_get(&["update"]) {
         println!("setup: apt-get update: {reason}; going on with what is known");
     }
+    let _no_services = NoServices::begin();
     for need in lacking {
         let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
         arguments.extend(need.packages);
@@ -56,6 +78,44 @@ pub(crate) fn run() {
                 need.packages.join(" "),
                 need.purpose
             ),
+        }
+    }
+}
+
+/// Keeps packages from starting their daemons while it lives: tests start their own, and a machine
+/// that was set up serves nothing that it did not serve before.
+struct NoServices {
+    ours: bool,
+}
+
+impl NoServices {
+    /// Debian's maintainer scripts ask this program before they start a service.
+    const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+    /// Leaves a policy alone that is there already.
+    fn begin() -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        if Path::new(Self::POLICY).exists() {
+            return Self { ours: false };
+        }
+        let refuse_all =
+            "#!/bin/sh\n# Written by `cargo xtask setup`; 101 forbids the action.\nexit 101\n";
+        let executable = std::fs::Permissions::from_mode(0o755);
+        let written = std::fs::write(Self::POLICY, refuse_all)
+            .and_then(|()| std::fs::set_permissions(Self::POLICY, executable));
+        if let Err(error) = &written {
+            println!("setup: {}: {error}; packages may start services", Self::POLICY);
+        }
+        Self { ours: true }
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if self.ours
+            && let Err(error) = std::fs::remove_file(Self::POLICY)
+        {
+            println!("setup: {}: {error}; remove it", Self::POLICY);
         }
     }
 }
@@ -104,10 +164,24 @@ pub(crate) fn has_bpf_compiler() -> bool {
         && Path::new("/usr/include/bpf/bpf_helpers.h").exists()
 }
 
-/// The program of that name in `PATH`.
+/// Whether all of these programs are here.
+pub(crate) fn has_all(names: &[&str]) -> bool {
+    names.iter().all(|name| find_program(name).is_some())
+}
+
+/// Whether some version of PostgreSQL is here, where Debian keeps servers.
+pub(crate) fn has_postgres() -> bool {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut folders = versions.map(|version| version.path().join("bin"));
+    folders.any(|bin| bin.join("postgres").is_file() && bin.join("pgbench").is_file())
+}
+
+/// The program of that name in `PATH`, or where Debian keeps servers.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    let servers = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let folders = std::env::split_paths(&path).chain(servers);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 #[cfg(test)]

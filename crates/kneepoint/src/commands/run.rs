@@ -7,8 +7,9 @@ use crate::{ERROR, OK, print};
 use anyhow::{Context, Result};
 use kneepoint_lab::RunOptions;
 use kneepoint_rig::recipe::Recipe;
-use kneepoint_vocab::{Host, Plan};
+use kneepoint_vocab::{Host, Nanos, Plan, ProtocolName};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -96,10 +97,27 @@ fn show_plan(plan: &Plan, json: bool) -> Result<u8> {
         print::out(&format!("{}\n", serde_json::to_string_pretty(plan)?))?;
         return Ok(OK);
     }
-    let levels: Vec<String> = plan.levels.iter().map(|level| level.clients.to_string()).collect();
+    let list = |numbers: BTreeSet<u32>| {
+        numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let clients = list(plan.levels.iter().map(|level| level.clients).collect());
+    let cores = list(plan.levels.iter().map(|level| level.cores).collect());
     let mut text = format!("{}  {}\n\n", plan.recipe, plan.summary);
-    text.push_str(&format!("clients     {} on {} cores\n", levels.join(", "), plan.focus.cores));
-    text.push_str(&format!("treatments  at {} clients:\n", plan.focus.clients));
+    text.push_str(&format!("clients     {clients}\ncores       {cores}\n"));
+    if plan.generator_cores > 0 {
+        text.push_str(&format!("generator   {} cores of its own\n", plan.generator_cores));
+    }
+    if plan.protocol == ProtocolName::Published {
+        let seconds = |length: Nanos| length.seconds().0;
+        let warm_up = plan.warm_up.map_or(0.0, seconds);
+        text.push_str(&format!(
+            "protocol    published: {} s a level, {} time(s), after {warm_up} s of warm-up\n",
+            seconds(plan.slice),
+            plan.sweep_blocks
+        ));
+    } else {
+        text.push_str(&format!("treatments  at {} clients:\n", plan.focus.clients));
+    }
     for arm in plan.arms.iter().skip(1) {
         text.push_str(&format!("            {} over {}\n", arm.label, arm.over));
     }

@@ -1,0 +1,129 @@
+//! Beyond the default plan: a published protocol, numbers of cores, results of other tools.
+
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod common;
+
+use common::{Sandbox, short_recipe};
+use kneepoint_vocab::{Findings, Phase, ProtocolName};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+const SYSBENCH: &str = include_str!("../../rig/tests/output/sysbench-oltp.txt");
+
+/// A folder with the short recipe, and the same with a published protocol.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let short = short_recipe(1000);
+    fs::write(sandbox.path("short.toml"), &short).unwrap();
+    let published = "\n[protocol.published]\nwarm_up_s = 1\nslice_s = 1\nclients = [1, 2]\n";
+    fs::write(sandbox.path("published.toml"), format!("{short}{published}")).unwrap();
+    sandbox
+}
+
+#[test]
+fn a_published_protocol_runs_the_baseline_alone_and_says_so() {
+    let _alone = common::alone();
+    let sandbox = sandbox();
+    let protocol = ["run", "published.toml", "--protocol", "published"];
+    let plan = sandbox.run(&[&protocol[..], &["--dry-run"]].concat());
+    assert!(
+        plan.out.contains("published: 1 s a level, 1 time") && plan.code == Some(0),
+        "{plan:?}"
+    );
+    let ran = sandbox.run(&[&protocol[..], &["--out", "run", "--json"]].concat());
+    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(findings.protocol.name, ProtocolName::Published);
+    assert_eq!(findings.protocol.stopped_by, "planned blocks");
+    assert!(findings.effects.is_empty() && findings.curve.points.len() == 2, "{findings:?}");
+    let run = kneepoint_lab::open(&sandbox.path("run")).unwrap();
+    assert_eq!(run.arms.len(), 1, "the baseline is started once, and nothing else");
+    let sweep = run.trials.iter().filter(|trial| trial.id.phase == Phase::Sweep);
+    assert_eq!(sweep.map(|trial| trial.id.level.clients).collect::<Vec<_>>(), [1, 2]);
+    let told = sandbox.run(&["report", "run"]);
+    assert!(told.out.contains("published protocol"), "{told:?}");
+}
+
+#[test]
+fn a_published_protocol_that_cannot_be_is_refused() {
+    let sandbox = sandbox();
+    let run = |more: &[&str]| sandbox.run(&[&["run"], more, &["--protocol", "published"]].concat());
+    run(&["short.toml"]).refused(2, &["short has no published protocol", "those that have one"]);
+    run(&["published.toml", "--budget", "1s"]).refused(1, &["budget ends before the first slice"]);
+    assert_eq!(sandbox.listed(), ["published.toml", "short.toml"]);
+}
+
+#[test]
+fn cores_are_a_second_axis() {
+    let _alone = common::alone();
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        println!("SKIP cores_are_a_second_axis: needs two cores");
+        return;
+    }
+    let sandbox = sandbox();
+    let arguments = ["run", "short.toml", "--cores", "1,2"];
+    let plan = sandbox.run(&[&arguments[..], &["--dry-run"]].concat());
+    assert!(plan.out.contains("cores       1, 2") && plan.out.contains("1, 2"), "{plan:?}");
+    let ran = sandbox.run(&[&arguments[..], &["--out", "run", "--json"]].concat());
+    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let cores: Vec<u32> = findings.by_cores.iter().map(|curve| curve.cores).collect();
+    assert_eq!(cores, [1, 2]);
+    let measured: BTreeSet<(u32, u32)> = kneepoint_lab::open(&sandbox.path("run"))
+        .unwrap()
+        .trials
+        .iter()
+        .filter(|trial| trial.id.phase == Phase::Sweep && trial.counts())
+        .map(|trial| (trial.id.level.cores, trial.id.level.clients))
+        .collect();
+    assert_eq!(measured, BTreeSet::from([(1, 1), (1, 2), (2, 1), (2, 2)]));
+}
+
+#[test]
+fn cores_that_are_not_there_are_refused() {
+    let sandbox = sandbox();
+    sandbox.run(&["run", "short.toml", "--cores", "0"]).refused(2, &["--cores"]);
+    let refused = sandbox.run(&["run", "short.toml", "--cores", "5000"]);
+    refused.refused(1, &["the system cannot have 5000 cores"]);
+    let refused = sandbox.run(&["run", "short.toml", "--generator-cores", "5000"]);
+    refused.refused(1, &["cannot have 5000 of"]);
+}
+
+#[test]
+fn results_of_a_tool_become_a_report() {
+    let sandbox = Sandbox::new();
+    for threads in ["2", "4", "8"] {
+        let text = SYSBENCH.replace("threads: 2", &format!("threads: {threads}"));
+        fs::write(sandbox.path(threads), text).unwrap();
+    }
+    let ran = sandbox.run(&["import", "2", "4", "8", "--cores", "2", "--out", "run", "--json"]);
+    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(findings.protocol.name, ProtocolName::Imported);
+    assert_eq!(findings.curve.points.len(), 3);
+    assert_eq!((findings.operation.as_str(), findings.host.cores), ("transactions", 2));
+    let again = sandbox.run(&["report", "run"]);
+    assert!(again.out.contains("imported from sysbench") || again.out.contains("imported"));
+    assert!(sandbox.path("run/report.html").exists());
+    sandbox.run(&["import", "2"]).refused(1, &["2:4: ", "--cores N"]);
+    sandbox.run(&["import", "absent"]).refused(1, &["absent: cannot be read"]);
+    sandbox.run(&["import", "2", "--format", "fio"]).refused(1, &["not the JSON report of fio"]);
+    sandbox.run(&["import"]).refused(2, &["<FILES>"]);
+}
+
+#[test]
+fn published_series_can_be_imported() {
+    let series = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/series");
+    let Ok(text) = fs::read_to_string(series.join("usl_examples.csv")) else {
+        println!("SKIP published_series_can_be_imported: no usl_examples.csv beside the checkout");
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("cisco-schwartz,"));
+    let table = format!("clients,throughput\n{}\n", rows.collect::<Vec<_>>().join("\n"));
+    fs::write(sandbox.path("table.csv"), table).unwrap();
+    let ran = sandbox.run(&["import", "table.csv", "--cores", "32", "--out", "run", "--json"]);
+    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(findings.curve.points.len(), 32);
+    assert!(findings.curve.fits.iter().any(|fit| fit.law == "USL"), "{:?}", findings.curve.fits);
+}
