@@ -102,9 +102,9 @@ fn bare(value: f64, decimals: usize) -> String {
     if value < 0.0 && !nothing { format!("−{text}") } else { text }
 }
 
-#[allow(clippy::float_cmp, reason = "an interval that was never estimated has equal ends")]
 fn shown(value: f64, low: f64, high: f64, step: Step) -> Shown {
-    if low == value && high == value {
+    // An interval that was never estimated has equal ends, but for what rounding left.
+    if (high - low).abs() <= value.abs() * 1e-9 {
         return Shown { value: alone(value, step), interval: String::new() };
     }
     let (value, low, high) = (value / step.divisor, low / step.divisor, high / step.divisor);

@@ -30,7 +30,13 @@ pub(super) fn lines(findings: &Findings, width: usize, most: usize) -> Vec<Line>
         told.extend(level.vmstat.as_ref().map(|line| ("vmstat", vmstat(line))));
     }
     if let Some(counts) = &findings.counts {
-        told.push(("counts", words::counts(counts)));
+        let mut said = words::counts(counts);
+        if text::columns(&text::disarm(&said)) > width.saturating_sub(NAME) {
+            // The figure comes before a long name is cut.
+            let worst = number::plain_percent(counts.worst);
+            said = format!("generator and server agree, worst {worst}: {}", counts.counter);
+        }
+        told.push(("counts", said));
     }
     told.truncate(most);
     let line = |(name, said): (&str, String)| {

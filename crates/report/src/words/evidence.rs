@@ -21,11 +21,14 @@ pub(crate) fn source(findings: &Findings) -> Option<String> {
     if !imported(findings) {
         return None;
     }
-    let source = |name: &str| name == "source" || name.starts_with("imported");
-    let mut notes = findings.host.notes.iter();
-    let noted = notes.find(|(name, _)| source(name)).map(|(_, value)| value.as_str());
-    let said = noted.unwrap_or("results of another tool");
-    Some(if said.starts_with("from ") { said.to_owned() } else { format!("from {said}") })
+    let told = |(name, value): &(String, String)| {
+        let tool = name.strip_prefix("imported from")?.trim().to_owned();
+        Some(if tool.is_empty() { value.clone() } else { format!("{tool}: {value}") })
+    };
+    let all: Vec<String> = findings.host.notes.iter().filter_map(told).collect();
+    let first = all.first().map_or("another tool", String::as_str);
+    let more = if all.len() > 1 { format!(" and {} more", all.len() - 1) } else { String::new() };
+    Some(format!("from {first}{more}"))
 }
 
 /// Which protocol, and how precise the peak is; nothing but for a published one.
@@ -36,7 +39,8 @@ pub(crate) fn protocol(findings: &Findings) -> Option<String> {
 
 /// How precise the throughput at the peak is.
 pub(crate) fn precision(findings: &Findings) -> String {
-    if let Some(precision) = findings.protocol.precision {
+    let precision = findings.protocol.precision.filter(|share| share.get() > 1e-9);
+    if let Some(precision) = precision {
         return format!("precision of the peak ±{}", number::plain_percent(precision));
     }
     if findings.curve.points.iter().all(|point| point.slices <= 1) {
