@@ -253,8 +253,8 @@ fn a_server_that_cannot_start_is_quoted() {
 }
 
 /// What a report of sysbench looks like.
-const REPORT: &str = "Number of threads: 1\nSQL statistics:\n    queries performed:\n        total: \
-    1600\n    transactions: 100 (100 per sec.)\n    queries: 1600 (1600 per sec.)\n    ignored \
+const REPORT: &str = "Number of threads: 1\nSQL statistics:\n    queries performed:\n        \
+    total: 1600\n    transactions: 100 (100 per sec.)\n    queries: 1600 (1600 per sec.)\n    ignored \
     errors: 0\nGeneral statistics:\n    total time: 1.0s\n    total number of events: 100\n";
 
 #[test]

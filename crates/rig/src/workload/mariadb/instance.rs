@@ -353,7 +353,8 @@ fn configuration(
     format!(
         "[mariadbd]\n\
          datadir={store}\nsocket={socket}\npid-file={store}/mariadbd.pid\ntmpdir={store}\n\
-         {network}\nskip-name-resolve\nperformance_schema=OFF\ntable_open_cache={tables}\nlog_warnings=1\n\
+         {network}\nskip-name-resolve\nperformance_schema=OFF\n\
+         table_open_cache={tables}\nlog_warnings=1\n\
          max_connections={connections}\nmax_prepared_stmt_count=1048576\n\
          innodb_buffer_pool_size={pool}\ninnodb_log_file_size=48M\n\
          innodb_buffer_pool_load_at_startup=OFF\ninnodb_buffer_pool_dump_at_shutdown=OFF\n\
