@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! C = X·D_ref + Σ_f X·(D_f − D_f,ref) + generator + foreign + Kneepoint
-//!   + kernel threads + steal + irq + idle not asked for + idle without a request + Σ_c idle for c + idle for the scheduler + U
+//!   + kernel threads + steal + irq + idle not asked for + idle without a request
+//!   + Σ_c idle for c + idle for the scheduler + U
 //! ```
 //!
 //! The system's CPU is summed over its threads, everything else over its cores: two accounts of
@@ -231,7 +232,8 @@ mod tests {
             row in rows(), reference in rows(), clients in 0_u32..9
         ) {
             let idle = split_idle(&row, level(clients, 4));
-            let placed = idle.not_asked + idle.no_request + idle.scheduler + idle.groups.iter().sum::<f64>();
+            let groups: f64 = idle.groups.iter().sum();
+            let placed = idle.not_asked + idle.no_request + idle.scheduler + groups;
             prop_assert!((placed - row.idle).abs() < 1e-9, "{placed} of {}", row.idle);
             prop_assert!(idle.groups.iter().all(|group| *group >= 0.0));
             let balance = Balance::of(&row, &Reference::of(&reference), level(clients, 4));

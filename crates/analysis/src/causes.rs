@@ -115,7 +115,7 @@ fn generator_evidence(balance: &Balance) -> String {
     let idle = words::quantity(balance.no_request_lost);
     match (balance.generator > 0.0, balance.no_request_lost > 0.0) {
         (true, true) => format!(
-            "the load generator itself uses {own} of {of} cores, and {idle} idle for its next request"
+            "the load generator itself uses {own} of {of} cores, {idle} idle for its next request"
         ),
         (false, true) => format!("{idle} of {of} cores idle for the next request"),
         _ => format!("the load generator itself uses {own} of {of} cores"),

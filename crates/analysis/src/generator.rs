@@ -9,9 +9,11 @@
 //! * on the system's cores: it takes more CPU than the system.
 
 use crate::accounts::{Account, Accounts};
+use crate::number::estimate;
 use crate::words;
 use kneepoint_vocab::findings::{Generator, LevelInstruments, TaskLine};
-use kneepoint_vocab::{Clients, Plan, TaskOwner};
+use kneepoint_vocab::units::Cores;
+use kneepoint_vocab::{Clients, Estimate, Plan, TaskOwner};
 
 /// A thread or core this busy has no more to give.
 pub(crate) const SATURATED: f64 = 0.9;
@@ -27,9 +29,10 @@ pub(crate) fn generator(
 ) -> Option<Generator> {
     let account = account.filter(|_| plan.clients == Clients::Apart)?;
     let own_cores = plan.generator_cores;
-    let cores = accounts.estimate(account, |row, _| {
+    let cores: Estimate<Cores> = accounts.estimate(account, |row, _| {
         if own_cores > 0 { row.generator_threads } else { row.generator }
     });
+    let cores = estimate(cores.value.0, cores.low.0.max(0.0), cores.high.0);
     let busiest = instruments
         .iter()
         .filter(|found| found.level == account.level)

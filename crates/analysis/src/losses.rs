@@ -1,8 +1,8 @@
 //! Lost cores at the focus level, slot by slot.
 //!
-//! Lost = inflated + idle above 'not asked for' + generator. Idle for want of a request is lost where
-//! there are as many clients as cores, and the generator's. Inflation of single functions can
-//! be negative (a function got cheaper); only positive lines are losses, so the total is the
+//! Lost = inflated + idle above 'not asked for' + generator. Idle for want of a request is lost
+//! where there are as many clients as cores, and the generator's. Inflation of single functions
+//! can be negative (a function got cheaper); only positive lines are losses, so the total is the
 //! sum of the positive lines, and the shares of all causes add up to 1 at most. A lock loses what
 //! idles for it and the extra CPU of its own lock and unlock functions together.
 

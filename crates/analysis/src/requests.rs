@@ -3,12 +3,12 @@
 //! Where the clients live in a load generator, each client thread of the system serves one of
 //! them. Between two requests it waits in a receiving or readiness call on a socket or a pipe.
 //! That is no cause within the system: it is the generator's turn. Such a thread may also wait so
-//! for a server behind this one; the record does not tell the two apart, and it counts as a wait for
-//! the next request. Sending never does.
+//! for a server behind this one; the record does not tell the two apart, and it counts as a wait
+//! for the next request. Sending never does.
 //!
-//! Some servers wait for locks in the same call: `PostgreSQL`'s lock manager sleeps until its latch,
-//! a descriptor, is readable. There the stacks tell: as much of the blocked time as stands in
-//! functions of the lock manager is a lock's.
+//! Some servers wait for locks in the same call: `PostgreSQL`'s lock manager sleeps until its
+//! latch, a descriptor, is readable. There the stacks tell: as much of the blocked time as stands
+//! in functions of the lock manager is a lock's.
 
 use crate::groups::Groups;
 use crate::naming::naming_frames;

@@ -12,6 +12,7 @@
 
 pub mod fact;
 pub mod findings;
+mod instruments;
 pub mod plan;
 pub mod record;
 mod stability;

@@ -1,0 +1,120 @@
+//! The part of the findings that speaks of the machine and the load generator.
+
+use crate::fact::TaskOwner;
+use crate::findings::Estimate;
+use crate::plan::Level;
+use crate::units::{Cores, Count, PerSecond, Ratio, Seconds};
+use serde::{Deserialize, Serialize};
+
+/// The load generator, watched like the system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// Cores that it kept busy at the focus level.
+    pub cores: Estimate<Cores>,
+    /// Cores that only it could use; 0 where it shared those of the system.
+    pub own_cores: u32,
+    /// Its busiest thread at the focus level, where threads were seen.
+    pub busiest: Option<TaskLine>,
+    /// Why it limits the throughput, where it does.
+    pub bottleneck: Option<String>,
+}
+
+/// Counts of the generator against those of the server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// The server's counter.
+    pub counter: String,
+    /// Trials in which both counted.
+    pub trials: u32,
+    /// The worst |server ÷ generator − 1|.
+    pub worst: Ratio,
+}
+
+/// The classic instruments at one level, means over its sweep slices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LevelInstruments {
+    /// The level.
+    pub level: Level,
+    /// The line of `vmstat`.
+    pub vmstat: Option<Vmstat>,
+    /// Threads by CPU, most first, those of one owner and name together.
+    pub tasks: Vec<TaskLine>,
+    /// Block devices that were used.
+    pub devices: Vec<DeviceLine>,
+    /// Pressure.
+    pub pressure: Vec<PressureLine>,
+}
+
+/// A line of `vmstat`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Vmstat {
+    /// Mean number of runnable threads.
+    pub runnable: Count,
+    /// Mean number of threads blocked on a device.
+    pub blocked: Count,
+    /// Interrupts.
+    pub interrupts: PerSecond,
+    /// Context switches.
+    pub switches: PerSecond,
+    /// User CPU, share of capacity.
+    pub user: Ratio,
+    /// Kernel CPU.
+    pub system: Ratio,
+    /// Idle.
+    pub idle: Ratio,
+    /// Idle with a device request pending.
+    pub iowait: Ratio,
+    /// Taken by the hypervisor.
+    pub steal: Ratio,
+    /// The sum of the five: 1, or the kernel's ticks missed something.
+    pub sum: Ratio,
+}
+
+/// Threads of one owner and name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskLine {
+    /// Whose they are.
+    pub owner: TaskOwner,
+    /// Their name.
+    pub name: String,
+    /// How many were seen at work in one slice, at most.
+    pub threads: u32,
+    /// Cores that they kept busy together.
+    pub cores: Cores,
+    /// Cores that the busiest of them kept busy: 1 is a saturated thread.
+    pub busiest: Cores,
+}
+
+/// A block device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceLine {
+    /// Its name.
+    pub name: String,
+    /// Reads completed.
+    pub reads: PerSecond,
+    /// Writes completed.
+    pub writes: PerSecond,
+    /// Bytes read each second.
+    pub read_bytes: PerSecond,
+    /// Bytes written each second.
+    pub written_bytes: PerSecond,
+    /// Mean time of a request from its start to its end; absent where the device counts none.
+    pub response: Option<Seconds>,
+    /// Mean number of requests in flight.
+    pub in_flight: Count,
+    /// Share of time with a request in flight. Not how busy a device with many channels is.
+    pub busy: Ratio,
+}
+
+/// Time lost for want of a resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PressureLine {
+    /// `cpu`, `io` or `memory`.
+    pub resource: String,
+    /// `machine`, or a control group's path.
+    pub scope: String,
+    /// Share of time in which some thread was stalled.
+    pub some: Ratio,
+    /// Share of time in which all were stalled.
+    pub full: Ratio,
+}
