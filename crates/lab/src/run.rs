@@ -10,6 +10,7 @@ use crate::stop_rule::StopRule;
 use crate::store::Store;
 use anyhow::{Context, Result, bail};
 use kneepoint_probe::{Probe, ProbeOptions};
+use kneepoint_rig::priority::Prompt;
 use kneepoint_rig::{CpuSets, Need, placement};
 use kneepoint_stats::change_point::warm_up_end;
 use kneepoint_vocab::{
@@ -80,7 +81,9 @@ pub fn run(
         remarks,
         pending: Nanos(0),
     };
+    let prompt = Prompt::begin();
     let stopped_by = runner.all_steps();
+    drop(prompt);
     let arms = std::mem::take(&mut runner.arms);
     let stopped = arms.stop();
     let end = RunEnd {

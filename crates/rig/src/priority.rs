@@ -64,6 +64,33 @@ pub fn raise_other(process: u32) {
     let _ = rustix::process::setpriority_process(id, NICE);
 }
 
+/// Lets the calling thread run as soon as it wakes, until dropped: the thread that opens and
+/// closes windows must not wait behind the clients and the servers that have been raised above it.
+#[derive(Debug)]
+pub struct Prompt {
+    thread: String,
+}
+
+impl Prompt {
+    /// Gives the calling thread the lowest real-time priority, which nothing that it starts
+    /// inherits. Nothing where chrt(1) or the right to use it is missing: windows then open and
+    /// close late on a busy machine, and tell so by their lengths.
+    #[must_use]
+    pub fn begin() -> Option<Self> {
+        let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+        let policy = ["--fifo", "--reset-on-fork", "--pid", "1", &thread];
+        crate::undo::run("chrt", &policy).ok()?;
+        Some(Self { thread })
+    }
+}
+
+impl Drop for Prompt {
+    fn drop(&mut self) {
+        // It ends with the process at the latest.
+        let _ = crate::undo::run("chrt", &["--other", "--pid", "0", &self.thread]);
+    }
+}
+
 fn raise_group() -> io::Result<String> {
     const FILE: &str = "/proc/self/autogroup";
     fs::write(FILE, NICE.to_string())?;
@@ -75,5 +102,32 @@ fn reason(error: &io::Error) -> String {
         Some(Errno::NOENT) => "the kernel has no autogroups".to_owned(),
         Some(Errno::PERM | Errno::ACCESS) => "needs root or CAP_SYS_NICE".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The scheduling policy in a `stat` file of `/proc`: 0 for the usual one, 1 for FIFO.
+    fn policy(stat: &str) -> String {
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        fields.split_ascii_whitespace().nth(38).unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_prompt_thread_is_prompt_alone_and_only_until_it_is_dropped() {
+        let own = || policy(&fs::read_to_string("/proc/thread-self/stat").unwrap());
+        let before = own();
+        let Some(prompt) = Prompt::begin() else {
+            println!("SKIP a_prompt_thread_is_prompt_alone_and_only_until_it_is_dropped: no chrt");
+            return;
+        };
+        assert_eq!(own(), "1");
+        let thread = std::thread::spawn(own).join().unwrap();
+        let child = std::process::Command::new("cat").arg("/proc/self/stat").output().unwrap();
+        assert_eq!([thread, policy(&String::from_utf8(child.stdout).unwrap())], ["0", "0"]);
+        drop(prompt);
+        assert_eq!(own(), before);
     }
 }
