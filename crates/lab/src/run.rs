@@ -29,6 +29,9 @@ const WARM_UP_SLICE: Nanos = Nanos::from_millis(100);
 const FIXED_WARM_UP_SLICE: Nanos = Nanos::from_millis(1000);
 /// Fewest warm-up slices: a change-point test needs some to judge.
 const WARM_UP_LEAST: usize = 8;
+/// Part of the budget that warm-up may take: a slice of a load generator that counts in whole
+/// seconds is as long as one that is measured.
+const WARM_UP_SHARE: u64 = 5;
 /// Most warm-up slices; a system that is not steady by then is called so.
 const WARM_UP_MOST: usize = 24;
 
@@ -244,8 +247,11 @@ impl Runner<'_> {
         let until = fixed.map(|whole| self.clock.now() + whole);
         let shape = self.shape(self.plan.focus, Nanos(0), length);
         let mut series = Vec::new();
+        let latest = self.clock.now() + Nanos(self.plan.budget.0 / WARM_UP_SHARE);
+        let enough = |slices: usize, now| slices >= WARM_UP_MOST || now >= latest;
         while !self.interrupted() {
-            if until.map_or(series.len() >= WARM_UP_MOST, |until| self.clock.now() >= until) {
+            let now = self.clock.now();
+            if until.map_or(enough(series.len(), now), |until| now >= until) {
                 break;
             }
             let planned = Planned {

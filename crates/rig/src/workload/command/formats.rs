@@ -16,7 +16,11 @@ const FORMATS: [(&str, &str); 8] = [
 ];
 
 /// A line such as `123.4 ops/s`.
-const GENERAL: &str = r"(?i)(?:^|[\s=:(])([0-9][0-9.,]*[kM]?)\s*(?:ops|op|operations|requests|transactions|queries|iterations|events)\s*(?:/s|/sec|/second|per sec|per second)\b";
+const GENERAL: &str = concat!(
+    r"(?i)(?:^|[\s=:(])([0-9][0-9.,]*[kM]?)\s*",
+    r"(?:ops|op|operations|requests|transactions|queries|iterations|events)\s*",
+    r"(?:/s|/sec|/second|per sec|per second)\b",
+);
 
 /// Whose output this is, and its operations per second; none where it is nobody's.
 ///
@@ -77,7 +81,8 @@ mod tests {
         assert_eq!(told(redis), Some(("redis-benchmark", 91743.12)));
         let memtier = "Type  Ops/sec\nSets  10.5 1\nTotals  115.5  0.00 104\n";
         assert_eq!(told(memtier), Some(("memtier_benchmark", 115.5)));
-        let fio = "note: x\n{\"fio version\": \"fio-3.33\", \"jobs\": [{\"read\": {\"iops\": 10.5}, \
+        let fio = "note: x\n{\"fio version\": \"fio-3.33\", \"jobs\": [{\"read\": \
+                   {\"iops\": 10.5}, \
                    \"write\": {\"iops\": 2.0}}, {\"read\": {\"iops\": 0.5}}]}";
         assert_eq!(told(fio), Some(("fio", 13.0)));
         assert_eq!(told("done: 1,234.5 ops/s\n"), Some(("a line with ops/s", 1234.5)));
