@@ -253,9 +253,15 @@ fn a_server_that_cannot_start_is_quoted() {
 }
 
 /// What a report of sysbench looks like.
-const REPORT: &str = "Number of threads: 1\nSQL statistics:\n    queries performed:\n        \
-    total: 1600\n    transactions: 100 (100 per sec.)\n    queries: 1600 (1600 per sec.)\n    ignored \
-    errors: 0\nGeneral statistics:\n    total time: 1.0s\n    total number of events: 100\n";
+const REPORT: &str = "Number of threads: 1
+SQL statistics:
+    transactions: 100 (100 per sec.)
+    queries: 1600 (1600 per sec.)
+    ignored errors: 0 (0.00 per sec.)
+General statistics:
+    total time: 1.0s
+    total number of events: 100
+";
 
 #[test]
 fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
@@ -291,7 +297,7 @@ fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
             format!("{own}; echo '{}'; {ended}", REPORT.replace("ons: 100", "ons: 99")),
             "sysbench reports 99 transactions, its clients 100",
         ),
-        (format!("{own}; echo '{REPORT}' | head -n 6; {ended}"), "is it cut off"),
+        (format!("{own}; echo '{REPORT}' | head -n 5; {ended}"), "is it cut off"),
     ];
     for (script, expected) in cases {
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
