@@ -216,7 +216,7 @@ fn add_cores(row: &mut Row, core: &CoreTime, window: f64) {
     row.cores = f64::from(core.cores);
     row.system = seconds(core.system) / window;
     row.generator = seconds(core.generator) / window;
-    row.foreign = (seconds(core.foreign) + seconds(core.kernel)) / window;
+    row.foreign = seconds(core.foreign) / window;
     row.kernel = seconds(core.kernel) / window;
     row.kneepoint = seconds(core.kneepoint) / window;
     row.idle = seconds(core.idle) / window;

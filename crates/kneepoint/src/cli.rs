@@ -77,7 +77,7 @@ pub(crate) enum Command {
     /// Say what this machine can measure, and how to get the rest
     Doctor(DoctorArgs),
     /// Remove what a killed Kneepoint may have left behind
-    Recover,
+    Recover(RecoverArgs),
     /// Serve an embedded workload on standard input and output
     #[command(hide = true)]
     ServeWorkload {
@@ -244,6 +244,14 @@ impl From<FormatArg> for Format {
 /// Arguments of `list`.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `recover`.
+#[derive(Args, Debug)]
+pub(crate) struct RecoverArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -66,7 +66,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Report(args)) => commands::report::report(&args),
         Some(Command::List(args)) => commands::list::list(&args),
         Some(Command::Doctor(args)) => commands::doctor::doctor(&args),
-        Some(Command::Recover) => commands::recover::recover(),
+        Some(Command::Recover(args)) => commands::recover::recover(&args),
         Some(Command::ServeWorkload { .. }) | None => {
             Err(cli::UsageError("no command given: try `kneepoint run` or --help".into()).into())
         }

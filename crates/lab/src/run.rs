@@ -118,14 +118,14 @@ fn require(options: &RunOptions) -> Result<()> {
 }
 
 /// The CPUs of a level: the generator's own are the last of `allowed`, the system's the first of
-/// the rest. Empty sets where nobody has to be kept off any.
-fn cpu_sets(allowed: &[u32], cores: u32, generator_cores: u32) -> CpuSets {
-    let kept = allowed.len().saturating_sub(generator_cores as usize);
-    let (left, own) = allowed.split_at(kept);
-    let system: Vec<u32> = left.iter().copied().take(cores as usize).collect();
-    if system.len() == allowed.len() {
+/// the rest. Empty sets where no level of the plan has to be kept off any.
+fn cpu_sets(allowed: &[u32], plan: &Plan, level: Level) -> CpuSets {
+    if plan.levels.iter().all(|level| level.cores as usize >= allowed.len()) {
         return CpuSets::default();
     }
+    let kept = allowed.len().saturating_sub(plan.generator_cores as usize);
+    let (left, own) = allowed.split_at(kept);
+    let system: Vec<u32> = left.iter().copied().take(level.cores as usize).collect();
     let generator = if own.is_empty() { system.clone() } else { own.to_vec() };
     CpuSets { system, generator }
 }
@@ -292,7 +292,7 @@ impl Runner<'_> {
             if self.interrupted() {
                 return Ok(());
             }
-            let polluted = self.is_polluted(taken.pollution);
+            let polluted = self.is_polluted(taken.pollution) || self.is_cut_short(&taken);
             let last = attempt + 1 == most || self.clock.now() + self.pending > self.plan.budget;
             let disposition = match (polluted, last) {
                 (false, _) => Disposition::Kept,
@@ -315,6 +315,14 @@ impl Runner<'_> {
         pollution.foreign > self.plan.foreign_limit || pollution.steal > self.plan.steal_limit
     }
 
+    /// Whether a generator that runs for a fixed time ended before half of the window had passed:
+    /// Kneepoint came to watch too late.
+    fn is_cut_short(&self, taken: &Taken) -> bool {
+        let recipe = &self.options.recipe;
+        let fixed_work = recipe.workload.fresh_each_slice(&recipe.settings);
+        !fixed_work && taken.window.length.0 < self.plan.slice.0 / 2
+    }
+
     fn take(&mut self, planned: &Planned) -> Result<Taken> {
         let unprobed = planned.arm.0 == ArmId::UNPROBED;
         let shape = self.shape(planned.level, self.plan.ramp, self.plan.slice);
@@ -329,7 +337,7 @@ impl Runner<'_> {
     }
 
     fn shape(&self, level: Level, ramp: Nanos, length: Nanos) -> Shape {
-        let cpus = cpu_sets(&placement::allowed(), level.cores, self.plan.generator_cores);
+        let cpus = cpu_sets(&placement::allowed(), self.plan, level);
         Shape { clients: level.clients, cpus, ramp, length }
     }
 

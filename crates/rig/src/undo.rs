@@ -121,6 +121,24 @@ fn kill(process: u32, started: u64) -> anyhow::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    for (pid, _) in family {
+        remove_shared_memory(pid)?;
+    }
+    Ok(())
+}
+
+/// Removes System V shared memory that a killed process made and nobody has attached: PostgreSQL
+/// keeps a segment that says that it runs.
+fn remove_shared_memory(creator: u32) -> anyhow::Result<()> {
+    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    for line in table.lines().skip(1) {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        // key shmid perms size cpid lpid nattch ...
+        let &[_, id, _, _, made_by, _, attached, ..] = fields.as_slice() else { continue };
+        if made_by.parse() == Ok(creator) && attached == "0" {
+            run("ipcrm", &["--shmem-id", id])?;
+        }
+    }
     Ok(())
 }
 

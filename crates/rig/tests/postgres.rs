@@ -1,5 +1,6 @@
 //! The PostgreSQL workload as it really runs: its server, its backends, its counts and its end.
 
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 #[path = "support/leftovers.rs"]

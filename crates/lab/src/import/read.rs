@@ -53,13 +53,13 @@ fn text(path: &Path) -> Result<String, String> {
 }
 
 fn guess(text: &str) -> Option<Format> {
-    let known: [(Format, fn(&str) -> bool); 4] = [
-        (Format::Fio, output::fio::is),
-        (Format::Sysbench, output::sysbench::is),
-        (Format::Pgbench, output::pgbench::is),
-        (Format::Csv, csv::is),
+    let known = [
+        (Format::Fio, output::fio::is(text)),
+        (Format::Sysbench, output::sysbench::is(text)),
+        (Format::Pgbench, output::pgbench::is(text)),
+        (Format::Csv, csv::is(text)),
     ];
-    known.into_iter().find(|(_, is)| is(text)).map(|(format, _)| format)
+    known.into_iter().find(|(_, is)| *is).map(|(format, _)| format)
 }
 
 fn rows(reports: Vec<Measured>) -> Vec<Row> {

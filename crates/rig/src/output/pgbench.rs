@@ -124,13 +124,15 @@ mod tests {
         let statements = parse(STATEMENTS).unwrap();
         assert_eq!((statements.clients, statements.operations), (2, 3430));
         let all = parse_all(&format!("{TIME}{COUNT}{STATEMENTS}")).unwrap();
-        assert_eq!(all.iter().map(|report| report.clients).collect::<Vec<_>>(), [4, 2, 2]);
+        let clients: Vec<_> = all.iter().map(|report| report.clients).collect();
+        assert_eq!(clients, [4, 2, 2]);
     }
 
     #[test]
     fn old_versions_count_without_connecting() {
-        let text = "transaction type: TPC-B (sort of)\nnumber of clients: 3\nnumber of transactions \
-            actually processed: 300\ntps = 50.0 (including connections establishing)\n\
+        let text = "transaction type: TPC-B (sort of)\nnumber of clients: 3\n\
+            number of transactions actually processed: 300\n\
+            tps = 50.0 (including connections establishing)\n\
             tps = 100.0 (excluding connections establishing)\n";
         assert_eq!(parse(text).unwrap().counted_over, Nanos(3_000_000_000));
     }
