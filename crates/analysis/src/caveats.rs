@@ -17,6 +17,8 @@ const CLOCKS: f64 = 0.03;
 const POLLUTED: f64 = 1.0 / 3.0;
 /// Such slices make the run unusable where strangers and steal take more than this of capacity.
 const TAKEN: f64 = 0.1;
+/// So they do where two equal starts differ by more than this: the control saw what they did.
+const LOUD: f64 = 0.2;
 /// Fewer sweep blocks than this in a run that was cut off decide nothing.
 const LEAST_BLOCKS: u32 = 3;
 /// Stacks that reach the outermost frame: below this share names may mislead.
@@ -151,7 +153,8 @@ fn pollution(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         words::percent(foreign),
         words::percent(steal)
     );
-    if kept_share(protocol) > POLLUTED && foreign + steal > TAKEN {
+    let loud = drawn.noise.pairs > 0 && drawn.noise.floor.0 > LOUD;
+    if kept_share(protocol) > POLLUTED && (foreign + steal > TAKEN || loud) {
         let kept = words::percent(kept_share(protocol));
         caveats.add(
             Serious,

@@ -1,7 +1,7 @@
 //! What has to be put back on the machine: noted before it is done, undone by a guard.
 //!
-//! Every change that outlives a process (a server, a mount, a loop device) is [registered]
-//! (Undo::register) first. The returned [`Change`] undoes it when dropped. Where Kneepoint is
+//! Every change that outlives a process (a server, a mount, a loop device) is first
+//! [registered](Undo::register). The returned [`Change`] undoes it when dropped. Where Kneepoint is
 //! killed, no guard runs; then the guardian does, a process that learns of every change and acts
 //! once its standard input ends. Where both are killed, the journal in the scratch directory
 //! tells [`crate::scratch::recover`] what is left.

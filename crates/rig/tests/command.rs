@@ -247,6 +247,8 @@ fn redis_runs_by_its_recipe() {
         assert!(system.generators().is_empty());
     }
     system.stop().unwrap();
+    // The last one who knows the journal ends its guardian.
+    drop(setup);
     stage.clean();
 }
 

@@ -48,6 +48,9 @@ mod tests {
         let found = StabilityFindings { classes, kernel_watched: 3, kernel_always: true };
         let (summary, broken) = sentences(&found);
         assert_eq!(summary, "Stability: 1 of 6 class-runs failed; the kernel's log was watched.");
-        assert_eq!(broken, ["vm failed in 1 of 3 slices, first 3.1 s into 8 workers: exit code 2"]);
+        assert_eq!(
+            broken,
+            ["vm failed in 1 of 3 slices, first 3.10 s into 8 workers: exit code 2"]
+        );
     }
 }
