@@ -27,6 +27,7 @@ mod core_ledger;
 mod counts;
 mod cures;
 mod curve;
+mod devices;
 mod effects;
 mod evidence;
 mod flame;
@@ -190,6 +191,7 @@ impl Swept {
 
 /// What limits the throughput although it is no loss by itself.
 pub(crate) struct Limits {
+    focus: Level,
     pub(crate) generator: Option<Generator>,
     /// Saturated threads at the focus level, where that does not scale.
     pub(crate) saturated: Vec<TaskLine>,
@@ -210,7 +212,7 @@ impl Limits {
         let generator = generator::generator(&record.plan, accounts, account, &instruments);
         let saturated =
             if scales { Vec::new() } else { saturation::saturated(&instruments, focus, baseline) };
-        Self { generator, saturated, instruments }
+        Self { focus, generator, saturated, instruments }
     }
 
     /// The generator, where it limits the throughput.
@@ -221,6 +223,7 @@ impl Limits {
     /// Wait chains end in saturated threads; a generator that limits comes first.
     fn follow(&self, causes: &mut [Cause]) {
         saturation::follow(causes, &self.saturated);
+        devices::follow(causes, self.instruments.iter().find(|one| one.level == self.focus));
         if self.limiting_generator().is_some() {
             causes.sort_by_key(|cause| cause.kind != CauseKind::Generator);
         }

@@ -218,6 +218,37 @@ fn a_saturated_kernel_worker_is_what_the_device_waits_are_for() {
 }
 
 #[test]
+fn waits_for_a_device_name_it_and_say_whether_it_is_full() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, locked);
+    for trial in &mut record.trials {
+        for fact in &mut trial.facts {
+            if let Fact::Wait(wait) = fact {
+                wait.key.reason = WaitReason::Device;
+            } else if let Fact::Stack(StackWeight { wait: Some(key), .. }) = fact {
+                key.reason = WaitReason::Device;
+            }
+        }
+        let over = Nanos(1_000_000_000);
+        let device = |name: &str, busy, time| {
+            let (busy, read_time) = (Nanos(busy), Nanos(time));
+            let name = name.to_owned();
+            Fact::Device(DeviceCounters { name, over, reads: 9, busy, read_time, ..<_>::default() })
+        };
+        trial.facts.push(device("loop4", 970_000_000, 9_000_000_000));
+        trial.facts.push(device("vda", 10_000_000, 10_000_000));
+    }
+    with_tasks(&mut record, &[(TaskOwner::Kernel, "kworker/u4:1-loop4", 0.4)]);
+    let findings = analyse(&record);
+    let first = &findings.causes[0];
+    assert_eq!((first.kind, first.name.as_str()), (CauseKind::Device, "device loop4"));
+    let full = "loop4 is the full stage: a request in flight 97 % of the time, 9.0 of them at once";
+    assert!(first.evidence.contains(full), "{}", first.evidence);
+    assert!(first.evidence.contains("kworker loop4 works for it on 0.4"), "{}", first.evidence);
+    assert!(findings.headline.contains("a device (loop4)"), "{}", findings.headline);
+}
+
+#[test]
 fn busy_client_threads_and_half_busy_workers_are_not_saturated() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 5, locked);

@@ -72,6 +72,9 @@ pub struct Program<'a> {
     pub cpus: Vec<u32>,
     /// What it has for standard input; nothing where absent.
     pub input: Option<File>,
+    /// Whether its scheduling group is raised over everybody's. Not where threads of the kernel
+    /// work for it: they would starve behind it.
+    pub raised: bool,
 }
 
 impl<'a> Program<'a> {
@@ -91,6 +94,7 @@ impl<'a> Program<'a> {
             account: None,
             cpus: Vec::new(),
             input: None,
+            raised: true,
         }
     }
 
@@ -138,7 +142,9 @@ impl<'a> Program<'a> {
         };
         process.await_session();
         placement::pin(process.pid(), &self.cpus)?;
-        priority::raise_other(process.pid());
+        if self.raised {
+            priority::raise_other(process.pid());
+        }
         Ok(process)
     }
 

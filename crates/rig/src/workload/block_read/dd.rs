@@ -49,6 +49,7 @@ impl Crowd {
             let mut program = Program::new("dd", "dd", arguments, folder);
             program.environment.push(("LC_ALL".into(), "C".into()));
             program.cpus.clone_from(&drive.cpus.system);
+            program.raised = false;
             members.push(program.spawn(undo)?);
         }
         for member in &mut members {

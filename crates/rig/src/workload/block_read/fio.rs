@@ -59,6 +59,7 @@ pub(super) fn program<'a>(
     }
     let mut program = Program::new("fio", "fio", arguments, folder);
     program.cpus.clone_from(&drive.cpus.system);
+    program.raised = false;
     program
 }
 
