@@ -244,7 +244,8 @@ fn verdict(
     }
     // Without a control the floor is a refusal, not a bound that 'no effect' could rest on.
     let floor = if noise.pairs < 2 { 0.0 } else { noise.floor.0 };
-    let target = plan.smallest_effect.0.max(floor).max(1e-3);
+    let small = plan.smallest_effect.0;
+    let target = floor.min(LOOSEST * small).max(small).max(1e-3);
     let pair_costs = 2.0 * (seconds(plan.slice) + seconds(plan.ramp));
     let Some(effect) = effect else {
         return Verdict::Undecided { needs: Seconds(finite(FIRST_PAIRS * pair_costs)) };
@@ -271,6 +272,9 @@ fn verdict(
     Verdict::Undecided { needs: Seconds(finite(further * pair_costs)) }
 }
 
+/// 'No effect' may allow effects up to the noise floor, but never more than so many times the
+/// smallest that matters: on a loud machine it would say nothing.
+const LOOSEST: f64 = 2.0;
 /// Pairs proposed where there are too few to see any noise.
 const FIRST_PAIRS: f64 = 6.0;
 
@@ -348,7 +352,8 @@ mod tests {
         assert_eq!(judged(1.3, 0.02, 0.05, 0.001), Verdict::Better);
         assert_eq!(judged(0.7, 0.02, 0.05, 0.001), Verdict::Worse);
         assert!(matches!(judged(1.3, 0.02, 0.05, 0.07), Verdict::Undecided { .. }));
-        assert!(matches!(judged(1.3, 0.02, 0.35, 0.001), Verdict::NoEffect { .. }));
+        assert!(matches!(judged(1.3, 0.02, 0.35, 0.001), Verdict::Undecided { .. }));
+        assert!(matches!(judged(1.07, 0.01, 0.1, 0.001), Verdict::NoEffect { .. }));
         assert!(matches!(judged(1.3, 0.9, 0.05, 0.3), Verdict::Undecided { .. }));
     }
 

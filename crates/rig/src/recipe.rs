@@ -191,6 +191,32 @@ impl Recipe {
         needs
     }
 
+    /// Leaves out treatments that the machine has not everything for, and those that add to them.
+    /// Returns a line for each: which, and what is lacking.
+    pub fn leave_out_lacking(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut kept: Vec<&'static Treatment> = Vec::new();
+        for treatment in &self.treatments {
+            let over = treatment.over.as_ref();
+            let base_is_out = over.is_some_and(|over| kept.iter().all(|one| &one.id != over));
+            let needs = self.workload.needs(&treatment::apply(treatment, &self.settings));
+            let lacking: Vec<&str> =
+                needs.iter().filter(|need| !need.here).map(|need| need.what.as_str()).collect();
+            if lacking.is_empty() && !base_is_out {
+                kept.push(treatment);
+                continue;
+            }
+            let why = match Need::install_line(&needs) {
+                _ if lacking.is_empty() => "what it adds to is left out".to_owned(),
+                Some(line) => format!("lacks {}; {line}", lacking.join(", ")),
+                None => format!("lacks {}", lacking.join(", ")),
+            };
+            lines.push(format!("treatment {} is left out: {why}", treatment.id));
+        }
+        self.treatments = kept;
+        lines
+    }
+
     /// All arms of the recipe: the baseline, the A/A control, the baseline without collector,
     /// then the treatments in order.
     #[must_use]

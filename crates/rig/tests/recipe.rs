@@ -63,6 +63,26 @@ fn each_built_in_recipe_is_whole() {
 }
 
 #[test]
+fn a_treatment_is_left_out_where_it_lacks_something_and_told() {
+    for listing in kneepoint_rig::recipe::all().unwrap() {
+        let mut recipe = Recipe::named(&listing.name).unwrap();
+        let tried: Vec<&str> = recipe.treatments.iter().map(|one| one.id.as_str()).collect();
+        let lines = recipe.leave_out_lacking();
+        assert_eq!(lines.len() + recipe.treatments.len(), tried.len(), "{lines:?}");
+        let kept = |id: &str| recipe.treatments.iter().any(|one| one.id == id);
+        for id in tried {
+            let told = lines.iter().any(|line| line.contains(&format!("treatment {id} is left")));
+            assert_ne!(kept(id), told, "{id}: {lines:?}");
+        }
+        for treatment in &recipe.treatments {
+            let settings = kneepoint_rig::treatment::apply(treatment, &recipe.settings);
+            let needs = recipe.workload.needs(&settings);
+            assert!(needs.iter().all(|need| need.here), "{}: {needs:?}", treatment.id);
+        }
+    }
+}
+
+#[test]
 fn everything_that_is_written_is_read() {
     let recipe = Recipe::parse("x.toml", WHOLE).unwrap();
     assert_eq!((recipe.name.as_str(), recipe.summary.as_str()), ("mine", "one line"));

@@ -39,8 +39,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
 }
 
 fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
+    let mut recipe = asked_for(args)?;
+    let whole = recipe.clone();
+    let left_out = recipe.leave_out_lacking();
+    // What the baseline lacks too is refused as a whole, not told once a treatment.
+    if recipe.needs().iter().any(|need| !need.here) {
+        recipe = whole;
+    } else {
+        left_out.iter().for_each(|line| print::note(&format!("kneepoint: {line}")));
+    }
     Ok(RunOptions {
-        recipe: asked_for(args)?,
+        recipe,
         levels: args.levels.clone(),
         cores: args.cores.clone(),
         generator_cores: args.generator_cores,
