@@ -86,8 +86,9 @@ pub(crate) fn take(
     })
 }
 
-/// How often a working system is asked whether it still works.
-const GLANCE: Nanos = Nanos::from_millis(50);
+/// How often a working system is asked whether it still works. Each look interrupts what is
+/// measured, and a quickly passed lock pays for that many times over.
+const GLANCE: Nanos = Nanos::from_millis(100);
 
 /// Sleeps so long, or until the clients have done all that they were to do. Meanwhile the
 /// instruments look now and then.

@@ -4,7 +4,7 @@
 //!
 //! All counters are read before the window opens and after it is frozen, so that reading them
 //! costs the window nothing; each fact says over how long it is. In between only the numbers of
-//! runnable and blocked threads are read, some twenty times a second.
+//! runnable and blocked threads are read, some ten times a second.
 
 mod device;
 mod machine;

@@ -161,8 +161,7 @@ impl StackCollector {
             return Err(StackError::StackBytes(options.stack_bytes));
         }
         let (events, rings) = Events::open(options)?;
-        let shared = Arc::new(Shared::default());
-        shared.lock().rings = rings;
+        let shared = Arc::new(Shared::new(rings).map_err(StackError::Thread)?);
         let reader = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("stack-reader".to_owned())
@@ -202,9 +201,11 @@ impl StackCollector {
         self.events.enable()
     }
 
-    /// Takes no further stack; what was taken waits for [`StackCollector::end`].
+    /// Takes no further stack. What was taken is unwound while its processes live, and waits for
+    /// [`StackCollector::end`].
     pub fn pause(&self) {
         self.events.disable();
+        self.shared.lock().drain();
     }
 
     /// Closes the window and names what was found in it. Without an open window it is empty.

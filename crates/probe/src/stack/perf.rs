@@ -6,6 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a page of the x86-64 ABI; rings are counted in them.
@@ -142,7 +143,7 @@ impl EventOptions {
 /// One open perf event on one CPU.
 #[derive(Debug)]
 pub(crate) struct Event {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     cpu: u32,
     raw: bool,
 }
@@ -177,7 +178,7 @@ impl Event {
         }
         // SAFETY: the call above has just made this descriptor and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd, cpu, raw: options.source == Source::BpfOutput })
+        Ok(Self { fd: Arc::new(fd), cpu, raw: options.source == Source::BpfOutput })
     }
 
     /// The CPU it watches.
@@ -225,6 +226,7 @@ impl Event {
 pub(crate) struct Ring {
     base: NonNull<u8>,
     capacity: usize,
+    fd: Arc<OwnedFd>,
     /// Whether its records have the RAW field.
     pub(crate) raw: bool,
 }
@@ -238,7 +240,7 @@ const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
 impl Ring {
-    fn map(fd: &OwnedFd, pages: usize, raw: bool) -> io::Result<Self> {
+    fn map(fd: &Arc<OwnedFd>, pages: usize, raw: bool) -> io::Result<Self> {
         let length = (pages + 1) * PAGE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
@@ -257,7 +259,12 @@ impl Ring {
         }
         let base = NonNull::new(base.cast::<u8>())
             .ok_or_else(|| io::Error::other("the ring was mapped at address 0"))?;
-        Ok(Self { base, capacity: pages * PAGE, raw })
+        Ok(Self { base, capacity: pages * PAGE, fd: Arc::clone(fd), raw })
+    }
+
+    /// What becomes readable when the ring is half full: the kernel's default watermark.
+    pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {

@@ -1,17 +1,25 @@
 //! Drains the rings and unwinds at once, so that no stack copy has to be kept.
+//!
+//! The thread sleeps until a ring is half full. It does not look at the rings by the clock: where
+//! the holder of a quickly passed lock is interrupted, the others fall asleep on it, and each
+//! interruption costs many times its own length. Only where processes are born in the windows it
+//! does, for their mappings can be read while they live and no longer; it learns that from the
+//! window before, and takes it for granted in the first.
 
 use super::names::{RawId, RawStacks};
 use super::perf::Ring;
 use super::process::{Images, Process, RawFrame, Walk};
 use super::record::{Record, Sample, parse_record, split_record};
 use framehop::x86_64::CacheX86_64;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How long the reader sleeps between two rounds over the rings.
-const ROUND: Duration = Duration::from_millis(20);
+/// How often rings are looked at by the clock.
+const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// What a BPF program says along with a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +46,8 @@ impl Mark {
 #[derive(Debug, Default)]
 pub(crate) struct RawWindow {
     pids: BTreeSet<u32>,
+    /// Whether a stack of a process came that was not there when it opened.
+    births: bool,
     /// How often each stack was on a core.
     pub(crate) on_cpu: BTreeMap<RawId, u64>,
     /// Stacks that a BPF program asked for.
@@ -65,6 +75,8 @@ pub(crate) struct Reader {
     pub(crate) processes: BTreeMap<u32, Process>,
     cache: CacheX86_64,
     window: Option<RawWindow>,
+    /// Whether a window has passed, and without births.
+    settled: bool,
     stop: bool,
     buffer: Vec<u8>,
     frames: Vec<RawFrame>,
@@ -92,7 +104,9 @@ impl Reader {
     /// Reads what is left and ends the window.
     pub(crate) fn end(&mut self) -> RawWindow {
         self.drain();
-        self.window.take().unwrap_or_default()
+        let window = self.window.take();
+        self.settled = window.as_ref().is_some_and(|window| !window.births);
+        window.unwrap_or_default()
     }
 
     /// One round over all rings.
@@ -149,11 +163,15 @@ impl Reader {
     }
 
     fn unwind(&mut self, sample: &Sample<'_>) -> RawId {
-        let Self { images, processes, cache, frames, .. } = self;
+        let Self { images, processes, cache, frames, window, .. } = self;
         frames.clear();
         frames.extend(kernel_frames(&sample.kernel));
-        let process =
-            processes.entry(sample.pid).or_insert_with(|| Process::new(sample.pid, images));
+        let process = processes.entry(sample.pid).or_insert_with(|| {
+            if let Some(window) = window {
+                window.births = true;
+            }
+            Process::new(sample.pid, images)
+        });
         let walk = sample.registers.map_or(Walk::Cut, |registers| {
             process.walk(registers, sample.stack, images, cache, frames)
         });
@@ -173,14 +191,24 @@ fn kernel_frames(addresses: &[u64]) -> impl Iterator<Item = RawFrame> {
 }
 
 /// What the reader's thread and its owner share.
-#[derive(Default)]
 pub(crate) struct Shared {
     reader: Mutex<Reader>,
-    woken: Condvar,
+    /// Readable when the thread has to look at what has changed.
+    doorbell: OwnedFd,
     cpu: AtomicU64,
 }
 
 impl Shared {
+    /// A reader of these rings.
+    ///
+    /// # Errors
+    /// The kernel has no descriptor left.
+    pub(crate) fn new(rings: Vec<Ring>) -> io::Result<Self> {
+        let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let reader = Mutex::new(Reader { rings, ..Reader::default() });
+        Ok(Self { reader, doorbell, cpu: AtomicU64::new(0) })
+    }
+
     /// The reader, between two rounds.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Reader> {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
@@ -188,7 +216,8 @@ impl Shared {
 
     /// Tells the thread that a window began.
     pub(crate) fn wake(&self) {
-        self.woken.notify_all();
+        // It can only fail where 2^64 calls went unheard.
+        let _ = rustix::io::write(&self.doorbell, &1_u64.to_ne_bytes());
     }
 
     /// Ends the thread.
@@ -202,21 +231,49 @@ impl Shared {
         self.cpu.load(Ordering::Relaxed)
     }
 
-    /// The body of the reader's thread: rounds while a window is open, else sleep.
+    /// The body of the reader's thread: a round whenever a ring is half full, else sleep.
     pub(crate) fn run(&self) {
         crate::sys::run_first();
+        let mut waiting = Vec::new();
         loop {
             let mut reader = self.lock();
-            while reader.window.is_none() && !reader.stop {
-                reader = self.woken.wait(reader).unwrap_or_else(PoisonError::into_inner);
-            }
             if reader.stop {
                 return;
             }
+            let rung = self.rung();
+            if reader.window.is_none() {
+                waiting.clear();
+            } else if rung {
+                waiting = reader.rings.iter().map(Ring::descriptor).map(Some).collect();
+            }
             reader.drain();
+            let by_clock = reader.window.is_some() && !reader.settled;
             drop(reader);
             self.cpu.store(own_cpu_time(), Ordering::Relaxed);
-            std::thread::sleep(ROUND);
+            self.rest(&mut waiting, by_clock);
+        }
+    }
+
+    /// Whether the doorbell was rung since it was last asked.
+    fn rung(&self) -> bool {
+        rustix::io::read(&self.doorbell, &mut [0; 8]).is_ok()
+    }
+
+    /// Sleeps until there is something to do. A ring that an ended thread leaves behind becomes
+    /// `None` and is looked at by the clock: its descriptor would never let anybody sleep again.
+    fn rest(&self, waiting: &mut [Option<Arc<OwnedFd>>], by_clock: bool) {
+        let round = (by_clock || waiting.iter().any(Option::is_none)).then_some(&ROUND);
+        let watched = waiting.iter().flatten().map(|ring| PollFd::new(ring, PollFlags::IN));
+        let mut polled: Vec<PollFd<'_>> =
+            watched.chain([PollFd::new(&self.doorbell, PollFlags::IN)]).collect();
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut polled, round);
+        let left: Vec<bool> =
+            polled.iter().map(|fd| fd.revents().intersects(PollFlags::HUP)).collect();
+        for (ring, left) in waiting.iter_mut().filter(|ring| ring.is_some()).zip(left) {
+            if left {
+                *ring = None;
+            }
         }
     }
 }
