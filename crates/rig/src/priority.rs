@@ -5,6 +5,7 @@
 //! nothing; a session of its own, whose group is raised, does. It ends with the process: there is
 //! nothing to undo.
 
+use crate::scratch::session_of;
 use rustix::io::Errno;
 use std::fs;
 use std::io;
@@ -29,7 +30,7 @@ pub struct Priority {
 pub fn raise() -> Priority {
     let own_session = match rustix::process::setsid() {
         Ok(_) => true,
-        Err(_) => rustix::process::getsid(None).is_ok_and(|id| id == rustix::process::getpid()),
+        Err(_) => session_of(std::process::id()) == Some(std::process::id()),
     };
     let group = if own_session {
         raise_group().map_err(|error| reason(&error))

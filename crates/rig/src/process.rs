@@ -3,10 +3,10 @@
 
 use crate::placement;
 use crate::priority;
-use crate::scratch::start_time;
+use crate::scratch::{session_of, start_time};
 use crate::undo::{Action, Change, Undo, family};
 use anyhow::{Context as _, bail};
-use rustix::process::{Pid, Signal, getsid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -302,9 +302,8 @@ impl Process {
 
     /// Until setsid(1) has done its part, the process shares Kneepoint's scheduling group.
     fn await_session(&self) {
-        let id = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         let begun = Instant::now();
-        while getsid(id).is_ok_and(|session| Some(session) != id)
+        while session_of(self.pid()).is_some_and(|session| session != self.pid())
             && begun.elapsed() < Duration::from_secs(1)
         {
             std::thread::sleep(Duration::from_micros(200));
@@ -332,12 +331,7 @@ impl Drop for Process {
 fn session(leader: u32) -> Vec<(u32, u64)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // Read as text: session 0, which threads of the kernel are in, is no id of rustix's.
-    let of = |pid: u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        stat.rsplit_once(')')?.1.split_whitespace().nth(3)?.parse::<u32>().ok()
-    };
-    let ours = pids.filter(|pid| *pid != leader && of(*pid) == Some(leader));
+    let ours = pids.filter(|pid| *pid != leader && session_of(*pid) == Some(leader));
     ours.filter_map(|pid| Some((pid, start_time(pid)?))).collect()
 }
 
@@ -486,8 +480,7 @@ mod tests {
         let first = placement::allowed()[0];
         program.cpus = vec![first];
         let process = program.spawn(&undo).unwrap();
-        let id = Pid::from_raw(i32::try_from(process.pid()).unwrap());
-        assert_eq!(getsid(id).ok(), id);
+        assert_eq!(session_of(process.pid()), Some(process.pid()));
         assert_eq!(placement::of(process.pid()).unwrap(), [first]);
     }
 

@@ -179,9 +179,20 @@ fn pid_namespace() -> Option<u64> {
 /// When a process started, in clock ticks since boot (field 22 of `/proc/PID/stat`); `None` where
 /// it lives no more.
 pub(crate) fn start_time(process: u32) -> Option<u64> {
+    stat_field(process, 22)
+}
+
+/// The session that a process belongs to; 0 where its leader is outside this PID namespace, as in
+/// a container, or where it is a thread of the kernel. `getsid` of rustix knows no such session.
+pub(crate) fn session_of(process: u32) -> Option<u32> {
+    stat_field(process, 6)
+}
+
+/// A field of `/proc/PID/stat`, counted from 1, after the name.
+fn stat_field<T: std::str::FromStr>(process: u32, number: usize) -> Option<T> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let after_name = &stat[stat.rfind(')')? + 1..];
-    after_name.split_whitespace().nth(19)?.parse().ok()
+    after_name.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
 fn is_tmpfs(path: &Path) -> bool {
@@ -198,6 +209,14 @@ fn has_room(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn its_own_session_and_start_are_read() {
+        let own = std::process::id();
+        assert!(start_time(own).is_some_and(|ticks| ticks > 0));
+        assert!(session_of(own).is_some());
+        assert_eq!(session_of(u32::MAX), None);
+    }
 
     #[test]
     fn it_goes_with_all_that_is_in_it() {
