@@ -297,6 +297,15 @@ mod tests {
         assert!(needed > 16.0 && needed < 64.0 * 1.1, "{needed}");
     }
 
+    #[test]
+    fn a_wish_out_of_reach_is_answered() {
+        let data = pairs(&[(0, 0, 1.0), (0, 1, 1.2), (0, 2, 0.9), (0, 3, 1.1)]);
+        let found = effect(&data, Scope::default()).unwrap();
+        for wish in [1e-3, 2.5e-4, 1e-6, 1e-12] {
+            assert!(found.pairs_for(wish, 0.95) > 1e3, "{wish}");
+        }
+    }
+
     fn any_pairs() -> impl Strategy<Value = Vec<Pair>> {
         let one = (0_usize..4, 0_usize..40, 0.5..2.0_f64, 0.5..2.0_f64)
             .prop_map(|(start, block, base, treated)| Pair { start, block, base, treated });
