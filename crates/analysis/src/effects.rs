@@ -1,7 +1,8 @@
 //! What each arm does against the arm it adds to: paired ratios, the A/A control's noise floor,
 //! and verdicts.
 //!
-//! A pair is the two arms' slices of one block. A verdict *better* or *worse* needs three
+//! A pair is the slices of one block: the arm's, and those of what it is compared with, which is the
+//! arm that it adds to and, where that is the baseline, the A/A control too. A verdict *better* or *worse* needs three
 //! things: the interval excludes 1, the estimate lies beyond the noise floor, and the p-value
 //! holds after Holm's correction. A run that stopped because a look found enough is judged at
 //! that look's nominal level, so that looking often does not find more than 5 % in all. *No effect*
@@ -109,7 +110,7 @@ struct Judge<'a> {
 }
 
 fn comparison<'a>(arm: &'a ArmPlan, record: &RunRecord, trials: &[&TrialRecord]) -> Comparison<'a> {
-    let pairs = pairs(&arm.id, &arm.over, trials);
+    let pairs = pairs(&arm.id, &record.plan.bases(arm), trials);
     let starts: BTreeSet<usize> = pairs.iter().map(|pair| pair.start).collect();
     let scope =
         if starts.len() >= STARTS_TO_RESAMPLE { Scope::AcrossStarts } else { Scope::TheseStarts };
@@ -121,21 +122,21 @@ fn proven(starts: &[ArmStart], arm: &ArmId) -> bool {
     starts.iter().filter(|start| &start.arm == arm).all(ArmStart::active)
 }
 
-/// Slices of both arms in one block at one level. A block that has several slices of an arm
-/// counts with their mean.
-fn pairs(arm: &ArmId, over: &ArmId, trials: &[&TrialRecord]) -> Vec<Pair> {
+/// Slices of the arm and of its bases in one block at one level. Where there are several, their
+/// geometric mean counts: the log ratio is then a contrast of mean logs.
+fn pairs(arm: &ArmId, bases: &[&ArmId], trials: &[&TrialRecord]) -> Vec<Pair> {
     let mut cells: BTreeMap<_, (Vec<f64>, Vec<f64>, u32)> = BTreeMap::new();
     for trial in trials {
-        let throughput = trial.throughput().get();
-        if !(throughput.is_finite() && throughput > 0.0) {
+        let log = trial.throughput().get().ln();
+        if !log.is_finite() {
             continue;
         }
         let cell = cells.entry((trial.id.block, trial.id.level)).or_default();
         if &trial.id.arm == arm {
-            cell.0.push(throughput);
+            cell.0.push(log);
             cell.2 = trial.id.start;
-        } else if &trial.id.arm == over {
-            cell.1.push(throughput);
+        } else if bases.contains(&&trial.id.arm) {
+            cell.1.push(log);
         }
     }
     cells
@@ -144,8 +145,8 @@ fn pairs(arm: &ArmId, over: &ArmId, trials: &[&TrialRecord]) -> Vec<Pair> {
         .map(|((block, _), (treated, base, start))| Pair {
             start: start as usize,
             block: block as usize,
-            base: mean(&base),
-            treated: mean(&treated),
+            base: mean(&base).exp(),
+            treated: mean(&treated).exp(),
         })
         .collect()
 }
@@ -289,7 +290,7 @@ fn on_off(arms: &[Comparison<'_>]) -> Option<Estimate<Ratio>> {
 mod tests {
     use super::*;
     use kneepoint_vocab::units::Nanos;
-    use kneepoint_vocab::{Level, Plan};
+    use kneepoint_vocab::{Disposition, Level, Plan, Pollution, TrialId, Window};
 
     fn plan() -> Plan {
         let level = Level { clients: 2, cores: 2 };
@@ -372,6 +373,54 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(needs(0.4) > needs(0.2) && needs(0.2) > 0.0);
+    }
+
+    fn slice(arm: &str, block: u32, operations: u64) -> TrialRecord {
+        TrialRecord {
+            id: TrialId {
+                phase: Phase::Effects,
+                block,
+                position: 0,
+                attempt: 0,
+                arm: ArmId::new(arm),
+                start: block,
+                level: Level { clients: 2, cores: 2 },
+            },
+            window: Window { begin: Nanos(0), length: Nanos(1_000_000_000) },
+            operations,
+            counted_over: Nanos(1_000_000_000),
+            per_client: Vec::new(),
+            latency: None,
+            counts: None,
+            stability: None,
+            pollution: Pollution::default(),
+            disposition: Disposition::Kept,
+            facts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_stalled_baseline_weighs_half() {
+        let slices = [
+            slice("baseline", 0, 100),
+            slice("control", 0, 100),
+            slice("treated", 0, 120),
+            slice("baseline", 1, 25),
+            slice("control", 1, 100),
+            slice("treated", 1, 120),
+            slice("baseline", 2, 100),
+            slice("treated", 2, 120),
+            slice("treated", 3, 120),
+        ];
+        let slices: Vec<&TrialRecord> = slices.iter().collect();
+        let (baseline, control) = (ArmId::new("baseline"), ArmId::new("control"));
+        let found = pairs(&ArmId::new("treated"), &[&baseline, &control], &slices);
+        let bases: Vec<f64> = found.iter().map(|pair| pair.base).collect();
+        assert_eq!(bases.len(), 3);
+        for (base, expected) in bases.iter().zip([100.0, 50.0, 100.0]) {
+            assert!((base - expected).abs() < 1e-9, "{bases:?}");
+        }
+        assert_eq!(pairs(&control, &[&baseline], &slices).len(), 2);
     }
 
     #[test]

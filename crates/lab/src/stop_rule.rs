@@ -4,6 +4,7 @@
 //! are not. The baseline and both controls go on until all are decided.
 
 use anyhow::Result;
+use kneepoint_stats::interval::mean;
 use kneepoint_stats::paired::{Pair, PairedEffect, Scope, effect};
 use kneepoint_stats::sequential::Spending;
 use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, Phase, Plan, TrialRecord};
@@ -45,7 +46,7 @@ impl StopRule {
             if self.decided.contains(&arm.id) {
                 continue;
             }
-            let decided = effect(&pairs(trials, &arm.id.0, &arm.over.0), Scope::AcrossStarts)
+            let decided = effect(&pairs(trials, &arm.id, &plan.bases(arm)), Scope::AcrossStarts)
                 .is_ok_and(|effect| known(&effect, plan, error));
             all &= decided;
             if decided && arm.role == ArmRole::Treatment {
@@ -73,22 +74,24 @@ fn known(effect: &PairedEffect, plan: &Plan, error: f64) -> bool {
     narrow.half_width() <= plan.precision.0 || sure.low > small || sure.high < 1.0 / small
 }
 
-/// Throughputs of two arms side by side, one pair a block.
-fn pairs(trials: &[TrialRecord], arm: &str, over: &str) -> Vec<Pair> {
-    let mut blocks: BTreeMap<(u32, u32), (Option<f64>, Option<f64>)> = BTreeMap::new();
+/// An arm and its bases side by side, one pair a block; several bases count with their geometric
+/// mean.
+fn pairs(trials: &[TrialRecord], arm: &ArmId, bases: &[&ArmId]) -> Vec<Pair> {
+    let mut blocks: BTreeMap<(u32, u32), (Option<f64>, Vec<f64>)> = BTreeMap::new();
     for trial in trials.iter().filter(|t| t.id.phase == Phase::Effects && t.counts()) {
-        let pair = blocks.entry((trial.id.start, trial.id.block)).or_default();
-        if trial.id.arm.0 == arm {
-            pair.0 = Some(trial.throughput().0);
-        } else if trial.id.arm.0 == over {
-            pair.1 = Some(trial.throughput().0);
+        let (treated, base) = blocks.entry((trial.id.start, trial.id.block)).or_default();
+        if &trial.id.arm == arm {
+            *treated = Some(trial.throughput().0);
+        } else if bases.contains(&&trial.id.arm) {
+            base.push(trial.throughput().0.ln());
         }
     }
     blocks
         .into_iter()
+        .filter(|(_, (_, base))| !base.is_empty())
         .filter_map(|((start, block), (treated, base))| {
             let (start, block) = (start as usize, block as usize);
-            Some(Pair { start, block, base: base?, treated: treated? })
+            Some(Pair { start, block, base: mean(&base).exp(), treated: treated? })
         })
         .collect()
 }
@@ -200,7 +203,7 @@ mod tests {
         let (least, most) = plan.effect_blocks;
         let mut rule = StopRule::of(&plan).unwrap();
         let unsure =
-            |arm: &str, block| noise(arm, block, if arm == ArmId::CONTROL { 0.3 } else { 0.001 });
+            |arm: &str, block| noise(arm, block, if arm == ArmId::UNPROBED { 0.3 } else { 0.001 });
         assert!(!rule.look(&plan, &trials(&plan, least, unsure), least));
         let noisy = trials(&plan, most, |arm, block| noise(arm, block, 0.3));
         assert!(!rule.look(&plan, &noisy, most));

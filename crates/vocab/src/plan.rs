@@ -162,4 +162,74 @@ impl Plan {
     pub fn arm(&self, id: &ArmId) -> Option<&ArmPlan> {
         self.arms.iter().find(|arm| &arm.id == id)
     }
+
+    /// The arms whose slices `arm` is compared with: the one that it adds to and, where that is
+    /// the baseline, the A/A control too, which is the same system started once more. The control
+    /// itself is compared with the baseline alone.
+    #[must_use]
+    pub fn bases(&self, arm: &ArmPlan) -> Vec<&ArmId> {
+        let wanted = |other: &&ArmPlan| {
+            let is_control = other.role == ArmRole::Control && arm.over.0 == ArmId::BASELINE;
+            other.id == arm.over || (is_control && arm.role != ArmRole::Control)
+        };
+        self.arms.iter().filter(wanted).map(|arm| &arm.id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan_of(arms: Vec<ArmPlan>) -> Plan {
+        let level = Level { clients: 2, cores: 2 };
+        Plan {
+            recipe: String::new(),
+            summary: String::new(),
+            operation: String::new(),
+            clients: Clients::Inside,
+            generator_cores: 0,
+            protocol: ProtocolName::Default,
+            level_order: LevelOrder::Random,
+            warm_up: None,
+            seed: 1,
+            levels: vec![level],
+            focus: level,
+            arms,
+            slice: Nanos(1),
+            ramp: Nanos(0),
+            sweep_blocks: 1,
+            effect_blocks: (1, 1),
+            blocks_per_start: 1,
+            precision: Ratio(0.05),
+            smallest_effect: Ratio(0.05),
+            budget: Nanos(1),
+            foreign_limit: Ratio(0.03),
+            steal_limit: Ratio(0.01),
+        }
+    }
+
+    fn arm(id: &str, role: ArmRole, over: &str) -> ArmPlan {
+        let label = String::new();
+        ArmPlan { id: ArmId::new(id), role, label, over: ArmId::new(over), changes: Vec::new() }
+    }
+
+    #[test]
+    fn the_control_stands_beside_the_baseline_for_all_but_itself() {
+        let base = ArmId::BASELINE;
+        let arms = vec![
+            arm(base, ArmRole::Baseline, base),
+            arm("control", ArmRole::Control, base),
+            arm("unprobed", ArmRole::Unprobed, base),
+            arm("cure", ArmRole::Treatment, base),
+            arm("more", ArmRole::Treatment, "cure"),
+        ];
+        let plan = plan_of(arms);
+        let bases = |index: usize| -> Vec<&str> {
+            plan.bases(&plan.arms[index]).into_iter().map(|id| id.0.as_str()).collect()
+        };
+        assert_eq!(bases(1), [base]);
+        assert_eq!(bases(2), [base, "control"]);
+        assert_eq!(bases(3), [base, "control"]);
+        assert_eq!(bases(4), ["cure"]);
+    }
 }
