@@ -29,11 +29,13 @@ pub mod priority;
 pub mod process;
 pub mod recipe;
 pub mod scratch;
+mod search_path;
 pub mod treatment;
 pub mod undo;
 pub mod workload;
 
 pub use recipe::{LevelSpec, Recipe, RecipeError};
+pub use search_path::SearchPath;
 pub use treatment::Treatment;
 pub use workload::{
     CpuSets, Description, Drive, Need, Setup, SliceOutput, System, Workload, serve,

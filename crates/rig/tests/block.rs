@@ -9,7 +9,7 @@ mod leftovers;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::block_read::BlockRead;
-use kneepoint_rig::{Drive, Setup, System, Workload as _};
+use kneepoint_rig::{Drive, SearchPath, Setup, System, Workload as _};
 use kneepoint_vocab::{ArmId, Nanos};
 use leftovers::Machine;
 use rustix::process::{Pid, Signal, kill_process};
@@ -49,7 +49,7 @@ fn skip(test: &str, reason: &str) {
 
 /// Whether the machine has what these settings need; prints why where it has not.
 fn can(test: &str, settings: &BTreeMap<String, String>) -> bool {
-    let needs = BlockRead::STANDARD.needs(settings);
+    let needs = BlockRead::STANDARD.needs(settings, &SearchPath::own());
     let lacking: Vec<_> = needs.iter().filter(|need| !need.here).map(|need| &need.what).collect();
     if !lacking.is_empty() {
         skip(test, &format!("no {lacking:?} here"));

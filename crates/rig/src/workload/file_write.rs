@@ -10,6 +10,7 @@ use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, 
 use crate::devices::Mount;
 use crate::output;
 use crate::process::{self, Process, Program};
+use crate::search_path::SearchPath;
 use crate::undo::Undo;
 use anyhow::{Context as _, ensure};
 use kneepoint_vocab::{CountCheck, Nanos, Proof};
@@ -50,14 +51,15 @@ impl Workload for FileWrite {
         "sysbench's random writes to files in memory, to one or to many"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need> {
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
         let Ok(settings) = Settings::parse(settings) else { return Vec::new() };
-        let mut needs = vec![Need::program("sysbench", "sysbench")];
+        let mut needs =
+            vec![Need::program("sysbench", "sysbench", path), Need::session_starter(path)];
         let on_image = |needs: &mut Vec<Need>, mkfs: &str, package: &str| {
             let here = rustix::process::geteuid().is_root();
             needs.push(Need { what: "root".to_owned(), package: String::new(), here });
-            needs.push(Need::program("losetup", "mount"));
-            needs.push(Need::program(mkfs, package));
+            needs.push(Need::program("losetup", "mount", path));
+            needs.push(Need::program(mkfs, package, path));
         };
         match settings.filesystem {
             FileSystem::Tmpfs => {}
