@@ -12,6 +12,7 @@ pub mod mariadb;
 pub mod overload;
 mod peer;
 pub mod postgres;
+mod settings;
 pub mod sqlite;
 
 use crate::search_path::SearchPath;

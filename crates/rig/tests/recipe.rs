@@ -205,7 +205,7 @@ fn a_wrong_value_is_told_with_its_place_and_what_is_possible() {
             "4:39: treatment sqlite-private-cache is listed twice",
         ),
         ("\"shared\"", "\"warm\"", "10:9: cache must be shared or private (found \"warm\")"),
-        ("5000", "-1", "11:8: rows must be 1000 to 100000000 (found -1)"),
+        ("5000", "-1", "11:8: rows must be 1000 to 100000000 (found \"-1\")"),
         ("\"mine\"", "\"a b\"", "1:8: names have 1 to 64 of a-z, 0-9 and '-' (found \"a b\")"),
         ("\"one line\"", "\"\"", "2:11: must be one line, and not an empty one"),
         ("[6, 24]", "[24, 6]", "21:17: effect_blocks are [least, most] (found [24, 6])"),
