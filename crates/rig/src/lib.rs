@@ -12,6 +12,7 @@
 //! * [`scratch`]: a memory-backed directory that goes away.
 //! * [`output`]: what load generators print at their end.
 //! * [`process`]: a foreign program under a guard.
+//! * [`SearchPath`]: where programs are looked for.
 //! * [`undo`]: what has to be put back, also where Kneepoint is killed.
 //! * `devices`: loop and zram devices and mounts.
 //! * [`placement`]: which CPUs a process may use.
