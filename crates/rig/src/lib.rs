@@ -12,6 +12,7 @@
 //! * [`scratch`]: a memory-backed directory that goes away.
 //! * [`output`]: what load generators print at their end.
 //! * [`process`]: a foreign program under a guard.
+//! * [`SearchPath`]: where programs are looked for.
 //! * [`undo`]: what has to be put back, also where Kneepoint is killed.
 //! * `devices`: loop and zram devices and mounts.
 //! * [`placement`]: which CPUs a process may use.
@@ -29,11 +30,13 @@ pub mod priority;
 pub mod process;
 pub mod recipe;
 pub mod scratch;
+mod search_path;
 pub mod treatment;
 pub mod undo;
 pub mod workload;
 
 pub use recipe::{LevelSpec, Recipe, RecipeError};
+pub use search_path::SearchPath;
 pub use treatment::Treatment;
 pub use workload::{
     CpuSets, Description, Drive, Need, Setup, SliceOutput, System, Workload, serve,

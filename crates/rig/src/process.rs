@@ -4,6 +4,7 @@
 use crate::placement;
 use crate::priority;
 use crate::scratch::{session_of, start_time};
+use crate::search_path::SearchPath;
 use crate::undo::{Action, Change, Undo, family};
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -58,7 +59,7 @@ impl Account {
 pub struct Program<'a> {
     /// What messages call it.
     pub name: &'static str,
-    /// The executable, found in `PATH` where it is a bare name.
+    /// The executable, found by [`SearchPath::own`] where it is a bare name.
     pub path: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
@@ -105,10 +106,11 @@ impl<'a> Program<'a> {
     pub fn spawn(self, undo: &Undo) -> anyhow::Result<Process> {
         let (output, messages) = (self.log("out")?, self.log("err")?);
         let begun = Instant::now();
+        let programs = SearchPath::own();
         // setsid(1) replaces itself by the program: the process stays the one that is spawned.
-        let mut command = Command::new("setsid");
+        let mut command = Command::new(programs.resolved(Path::new("setsid")));
         command
-            .arg(&self.path)
+            .arg(programs.resolved(&self.path))
             .args(&self.arguments)
             .envs(self.environment.iter().map(|(key, value)| (key, value)))
             .current_dir(self.directory)
@@ -333,17 +335,6 @@ fn session(leader: u32) -> Vec<(u32, u64)> {
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let ours = pids.filter(|pid| *pid != leader && session_of(*pid) == Some(leader));
     ours.filter_map(|pid| Some((pid, start_time(pid)?))).collect()
-}
-
-/// A program of this name in `PATH`, or where Debian keeps servers; a path is taken as it is.
-#[must_use]
-pub fn find(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|path| path.is_file());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// Runs a program to its successful end and returns what it printed.

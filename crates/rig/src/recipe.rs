@@ -12,6 +12,7 @@ mod published;
 pub use error::RecipeError;
 pub use level::LevelSpec;
 
+use crate::search_path::SearchPath;
 use crate::treatment::{self, Treatment};
 use crate::workload::{Need, Workload};
 use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, LevelOrder, Nanos, Ratio};
@@ -182,8 +183,14 @@ impl Recipe {
     /// What the machine must have for all arms; each thing once.
     #[must_use]
     pub fn needs(&self) -> Vec<Need> {
+        self.needs_in(&SearchPath::own())
+    }
+
+    /// The same where programs are looked for in `path`.
+    #[must_use]
+    pub fn needs_in(&self, path: &SearchPath) -> Vec<Need> {
         let mut needs: Vec<Need> = Vec::new();
-        for need in self.arms().iter().flat_map(|arm| self.workload.needs(&arm.settings)) {
+        for need in self.arms().iter().flat_map(|arm| self.workload.needs(&arm.settings, path)) {
             if !needs.contains(&need) {
                 needs.push(need);
             }
@@ -195,11 +202,12 @@ impl Recipe {
     /// Returns a line for each: which, and what is lacking.
     pub fn leave_out_lacking(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
+        let path = SearchPath::own();
         let mut kept: Vec<&'static Treatment> = Vec::new();
         for treatment in &self.treatments {
             let over = treatment.over.as_ref();
             let base_is_out = over.is_some_and(|over| kept.iter().all(|one| &one.id != over));
-            let needs = self.workload.needs(&treatment::apply(treatment, &self.settings));
+            let needs = self.workload.needs(&treatment::apply(treatment, &self.settings), &path);
             let lacking: Vec<&str> =
                 needs.iter().filter(|need| !need.here).map(|need| need.what.as_str()).collect();
             if lacking.is_empty() && !base_is_out {

@@ -7,6 +7,7 @@
 //! tells [`crate::scratch::recover`] what is left.
 
 use crate::scratch::start_time;
+use crate::search_path::SearchPath;
 use anyhow::{Context as _, bail};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
@@ -26,6 +27,8 @@ pub(crate) const GUARDIAN: &str = "guardian";
 const JOURNAL: &str = "undo.jsonl";
 /// How long killed processes may take to be gone, and mounts to become free.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long children of a server that died may take to let go of its shared memory.
+const DETACHING: Duration = Duration::from_secs(3);
 
 /// How to put something back. Doing it twice, or where it was never done, changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,8 +110,11 @@ impl Action {
 /// A process and its descendants. Descendants are found before their parents go: an orphan could
 /// not be told from anybody else's process.
 fn kill(process: u32, started: u64) -> anyhow::Result<()> {
-    if start_time(process) != Some(started) {
-        return Ok(());
+    match start_time(process) {
+        Some(found) if found == started => {}
+        // Somebody else has its number by now, and may have made shared memory under it.
+        Some(_) => return Ok(()),
+        None => return remove_shared_memory(process),
     }
     let family = family(process);
     for member in &family {
@@ -127,19 +133,43 @@ fn kill(process: u32, started: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes System V shared memory that a killed process made and nobody has attached: PostgreSQL
-/// keeps a segment that says that it runs.
+/// Removes System V shared memory that a process which is gone has made, once nobody has it
+/// attached: PostgreSQL keeps a segment that says that it runs, and its children hold that until
+/// they notice that their server has died.
 fn remove_shared_memory(creator: u32) -> anyhow::Result<()> {
-    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-    for line in table.lines().skip(1) {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        // key shmid perms size cpid lpid nattch ...
-        let &[_, id, _, _, made_by, _, attached, ..] = fields.as_slice() else { continue };
-        if made_by.parse() == Ok(creator) && attached == "0" {
-            run("ipcrm", &["--shmem-id", id])?;
+    let begun = Instant::now();
+    loop {
+        let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+        let made = segments_of(&table, creator);
+        let (free, held): (Vec<_>, Vec<_>) = made.into_iter().partition(|it| it.attached == 0);
+        for segment in free {
+            run("ipcrm", &["--shmem-id", segment.id])?;
         }
+        if held.is_empty() || begun.elapsed() > DETACHING {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
-    Ok(())
+}
+
+/// A segment of System V shared memory.
+#[derive(Debug, PartialEq, Eq)]
+struct Segment<'a> {
+    id: &'a str,
+    /// How often it is mapped.
+    attached: u64,
+}
+
+/// The segments in a table like `/proc/sysvipc/shm` that a process has made.
+fn segments_of(table: &str, creator: u32) -> Vec<Segment<'_>> {
+    let lines = table.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let ours = lines.filter_map(|fields| {
+        // key shmid perms size cpid lpid nattch ...
+        let &[_, id, _, _, made_by, _, attached, ..] = fields.as_slice() else { return None };
+        let attached = attached.parse().ok()?;
+        (made_by.parse() == Ok(creator)).then_some(Segment { id, attached })
+    });
+    ours.collect()
 }
 
 /// Sends a signal to exactly this process.
@@ -217,7 +247,7 @@ fn reset_zram(index: u32, added: bool) -> anyhow::Result<()> {
 /// # Errors
 /// It cannot be started or fails; with what it said.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new(program)
+    let output = Command::new(SearchPath::own().resolved(Path::new(program)))
         .args(arguments)
         .stdin(Stdio::null())
         .output()
@@ -448,6 +478,17 @@ mod tests {
         assert_eq!(left.actions, [restore("c"), restore("a")]);
         assert!(!left.closed);
         assert!(pending(line(&Entry::Closed).as_bytes()).closed);
+    }
+
+    #[test]
+    fn segments_belong_to_who_made_them() {
+        let table = "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime\n\
+            1 7 1600 56 4711 4720 0 0 0 0 0 1 2 3\n2 8 1600 56 47 4720 1 0 0 0 0 1 2 3\n\
+            3 9 1600 56 4711 1 2 0 0 0 0 1 2 3\ntorn 4 1600\n";
+        let expected = [Segment { id: "7", attached: 0 }, Segment { id: "9", attached: 2 }];
+        assert_eq!(segments_of(table, 4711), expected);
+        assert_eq!(segments_of(table, 471), []);
+        assert_eq!(segments_of("", 4711), []);
     }
 
     #[test]

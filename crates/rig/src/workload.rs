@@ -12,8 +12,10 @@ pub mod mariadb;
 pub mod overload;
 mod peer;
 pub mod postgres;
+mod settings;
 pub mod sqlite;
 
+use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
 use kneepoint_vocab::{ArmId, Clients, CountCheck, Latency, Nanos, Proof, Stability};
 use serde::{Deserialize, Serialize};
@@ -50,11 +52,17 @@ pub struct Need {
 }
 
 impl Need {
-    /// A program, looked for in `PATH` and where Debian keeps servers.
+    /// A program, looked for in `path`.
     #[must_use]
-    pub fn program(name: &str, package: &str) -> Self {
-        let here = crate::process::find(name).is_some();
+    pub fn program(name: &str, package: &str, path: &SearchPath) -> Self {
+        let here = path.find(name).is_some();
         Self { what: name.to_owned(), package: package.to_owned(), here }
+    }
+
+    /// What starts every other program in a session of its own.
+    #[must_use]
+    pub fn session_starter(path: &SearchPath) -> Self {
+        Self::program("setsid", "util-linux", path)
     }
 
     /// The command that brings what is lacking; none where nothing is, or no package has it.
@@ -139,8 +147,9 @@ pub trait Workload: Sync {
     /// One line for people.
     fn summary(&self) -> &'static str;
 
-    /// What the machine must have for it with these settings; empty where it runs anywhere.
-    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need>;
+    /// What the machine must have for it with these settings, programs being looked for in
+    /// `path`; empty where it runs anywhere.
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need>;
 
     /// Where the clients of its systems live, with these settings.
     fn clients(&self, settings: &BTreeMap<String, String>) -> Clients {

@@ -3,14 +3,16 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+#[path = "support/arm.rs"]
+mod arm;
 #[path = "support/leftovers.rs"]
 mod leftovers;
 
+use arm::setup;
 use kneepoint_rig::scratch::Scratch;
-use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::block_read::BlockRead;
-use kneepoint_rig::{Drive, Setup, System, Workload as _};
-use kneepoint_vocab::{ArmId, Nanos};
+use kneepoint_rig::{Drive, System, Workload as _};
+use kneepoint_vocab::Nanos;
 use leftovers::Machine;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -19,42 +21,15 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-const SERVER: &str = env!("CARGO_BIN_EXE_rig-test-server");
-
 /// Zram devices bear no mark, so tests that compare the machine go one after the other.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn settings(texts: &[(&str, &str)]) -> BTreeMap<String, String> {
-    let all = [("size", "16MiB")].iter().chain(texts);
-    all.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    arm::settings(&[("size", "16MiB")], texts)
 }
 
-fn setup(scratch: &Path, settings: BTreeMap<String, String>) -> Setup {
-    Setup {
-        server: SERVER.into(),
-        scratch: scratch.to_owned(),
-        arm: ArmId::new("test"),
-        settings,
-        start: 0,
-        max_clients: 4,
-        seed: 7,
-        undo: Undo::begin(scratch, Path::new(SERVER)),
-    }
-}
-
-/// Says that a test was left out, where those who sum tests up look for it.
-fn skip(test: &str, reason: &str) {
-    println!("SKIP {test}: {reason}");
-}
-
-/// Whether the machine has what these settings need; prints why where it has not.
 fn can(test: &str, settings: &BTreeMap<String, String>) -> bool {
-    let needs = BlockRead::STANDARD.needs(settings);
-    let lacking: Vec<_> = needs.iter().filter(|need| !need.here).map(|need| &need.what).collect();
-    if !lacking.is_empty() {
-        skip(test, &format!("no {lacking:?} here"));
-    }
-    lacking.is_empty()
+    arm::can(test, &BlockRead::STANDARD, settings)
 }
 
 /// One slice with so many readers: threads, counts, response times.

@@ -6,11 +6,10 @@
 #[path = "support/leftovers.rs"]
 mod leftovers;
 
-use kneepoint_rig::process::find;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::command::Command;
-use kneepoint_rig::{Drive, Recipe, Setup, SliceOutput, System, Workload as _};
+use kneepoint_rig::{Drive, Recipe, SearchPath, Setup, SliceOutput, System, Workload as _};
 use kneepoint_vocab::{ArmId, Nanos};
 use leftovers::Machine;
 use std::collections::BTreeMap;
@@ -224,7 +223,10 @@ fn a_server_that_is_not_there_or_goes_is_told() {
 #[test]
 fn redis_runs_by_its_recipe() {
     const NAME: &str = "redis_runs_by_its_recipe";
-    if ["redis-server", "redis-benchmark", "redis-cli"].iter().any(|name| find(name).is_none()) {
+    if ["redis-server", "redis-benchmark", "redis-cli"]
+        .iter()
+        .any(|name| SearchPath::own().find(name).is_none())
+    {
         println!("SKIP {NAME}: redis-server or redis-tools is not installed");
         return;
     }

@@ -8,7 +8,7 @@ mod leftovers;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::mariadb::{MariadbSmack, MariadbSysbench};
-use kneepoint_rig::{Drive, Need, Setup, SliceOutput, System, Workload};
+use kneepoint_rig::{Drive, Need, SearchPath, Setup, SliceOutput, System, Workload};
 use kneepoint_vocab::{ArmId, Nanos};
 use leftovers::Machine;
 use rustix::process::{Pid, Signal, kill_process};
@@ -40,7 +40,7 @@ fn setup(scratch: &Scratch, settings: &[(&str, &str)]) -> Setup {
 
 /// What the machine lacks for the workload, and how to get it.
 fn lacks(workload: &dyn Workload, settings: &[(&str, &str)]) -> Option<String> {
-    let needs = workload.needs(&texts(settings));
+    let needs = workload.needs(&texts(settings), &SearchPath::own());
     let first = needs.iter().find(|need| !need.here)?;
     let line = Need::install_line(&needs).unwrap_or_default();
     Some(format!("no {}; {line}", first.what))

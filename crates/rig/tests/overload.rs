@@ -5,11 +5,10 @@
 #[path = "support/leftovers.rs"]
 mod leftovers;
 
-use kneepoint_rig::process::find;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::overload::Overload;
-use kneepoint_rig::{Drive, Setup, Workload as _};
+use kneepoint_rig::{Drive, SearchPath, Setup, Workload as _};
 use kneepoint_vocab::{ArmId, Nanos};
 use leftovers::Machine;
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,7 +19,7 @@ const SERVER: &str = env!("CARGO_BIN_EXE_rig-test-server");
 #[test]
 fn classes_run_and_a_killed_one_is_a_finding() {
     const NAME: &str = "classes_run_and_a_killed_one_is_a_finding";
-    if find("stress-ng").is_none() {
+    if SearchPath::own().find("stress-ng").is_none() {
         println!("SKIP {NAME}: stress-ng is not installed");
         return;
     }

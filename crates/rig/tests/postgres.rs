@@ -10,7 +10,7 @@ use kneepoint_rig::process::Account;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::postgres::Postgres;
-use kneepoint_rig::{Drive, Setup, System, Workload as _};
+use kneepoint_rig::{Drive, SearchPath, Setup, System, Workload as _};
 use kneepoint_vocab::{ArmId, Nanos};
 use leftovers::Machine;
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,7 +24,8 @@ use std::time::Duration;
 const SERVER: &str = env!("CARGO_BIN_EXE_rig-test-server");
 
 fn lacking(test: &str) -> bool {
-    let lacking = Postgres::STANDARD.needs(&BTreeMap::new()).iter().any(|need| !need.here);
+    let needs = Postgres::STANDARD.needs(&BTreeMap::new(), &SearchPath::own());
+    let lacking = needs.iter().any(|need| !need.here);
     if lacking {
         println!("SKIP {test}: no PostgreSQL");
     }
@@ -133,6 +134,13 @@ fn each_factor_is_proven_by_a_client() {
     check_slice(system.as_mut(), 2);
 }
 
+/// System V shared memory that a process has made.
+fn shared_memory(creator: u32) -> Vec<String> {
+    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    let made = |line: &&str| line.split_whitespace().nth(4) == Some(&creator.to_string());
+    table.lines().filter(made).map(str::to_owned).collect()
+}
+
 #[test]
 fn a_killed_server_leaves_no_number_and_nothing_else() {
     if lacking("a_killed_server_leaves_no_number_and_nothing_else") {
@@ -144,7 +152,9 @@ fn a_killed_server_leaves_no_number_and_nothing_else() {
     let undo = Undo::begin(scratch.path(), Path::new(SERVER));
     let mut system = start(scratch.path(), &undo, "victim", &[]);
     system.begin(&Drive::new(2, Nanos::from_millis(500))).unwrap();
-    let postmaster = Pid::from_raw(i32::try_from(system.pids()[0]).unwrap()).unwrap();
+    let server = system.pids()[0];
+    assert_eq!(shared_memory(server).len(), 1, "PostgreSQL's mark that it runs");
+    let postmaster = Pid::from_raw(i32::try_from(server).unwrap()).unwrap();
     kill_process(postmaster, Signal::KILL).unwrap();
     let error = (0..1000).find_map(|_| {
         sleep(Duration::from_millis(10));
@@ -156,7 +166,10 @@ fn a_killed_server_leaves_no_number_and_nothing_else() {
     let error = system.finish().unwrap_err().to_string();
     assert!(error.contains("died under its clients"), "{error}");
     assert!(system.begin(&Drive::new(1, Nanos(0))).is_err());
+    // It has been reaped by now: nothing is left to kill, but its mark stays.
+    assert_eq!(shared_memory(server).len(), 1);
     drop(system);
+    assert_eq!(shared_memory(server), Vec::<String>::new());
     drop(undo);
     drop(scratch);
     before.assert_nothing_left(&mark);

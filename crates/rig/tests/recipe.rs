@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use kneepoint_rig::recipe::level::resolve_all;
-use kneepoint_rig::{Recipe, recipe};
+use kneepoint_rig::{Need, Recipe, SearchPath, recipe};
 use kneepoint_vocab::{ArmId, ArmRole, LevelOrder, Nanos, Ratio};
 use proptest::prelude::*;
 use std::path::Path;
@@ -76,9 +76,32 @@ fn a_treatment_is_left_out_where_it_lacks_something_and_told() {
         }
         for treatment in &recipe.treatments {
             let settings = kneepoint_rig::treatment::apply(treatment, &recipe.settings);
-            let needs = recipe.workload.needs(&settings);
+            let needs = recipe.workload.needs(&settings, &SearchPath::own());
             assert!(needs.iter().all(|need| need.here), "{}: {needs:?}", treatment.id);
         }
+    }
+}
+
+#[test]
+fn a_machine_without_programs_is_told_what_to_install_for_every_recipe() {
+    let nowhere = SearchPath::of("".as_ref());
+    for listing in kneepoint_rig::recipe::all().unwrap() {
+        let recipe = Recipe::named(&listing.name).unwrap();
+        let needs = recipe.needs_in(&nowhere);
+        if recipe.workload.name() == "sqlite-oltp" {
+            // It drives Kneepoint itself.
+            assert_eq!(needs, []);
+            continue;
+        }
+        let lacks = |what: &str| needs.iter().any(|need| need.what == what && !need.here);
+        assert!(lacks("setsid"), "{}: {needs:?}", recipe.name);
+        // No package brings a right or a device.
+        let rights = ["root", "loop devices", "zram devices"];
+        let programs = needs.iter().filter(|need| !rights.contains(&need.what.as_str()));
+        for need in programs.filter(|need| !need.here) {
+            assert_ne!(need.package, "", "{}: {need:?}", recipe.name);
+        }
+        assert!(Need::install_line(&needs).unwrap().contains("util-linux"), "{}", recipe.name);
     }
 }
 
@@ -182,7 +205,7 @@ fn a_wrong_value_is_told_with_its_place_and_what_is_possible() {
             "4:39: treatment sqlite-private-cache is listed twice",
         ),
         ("\"shared\"", "\"warm\"", "10:9: cache must be shared or private (found \"warm\")"),
-        ("5000", "-1", "11:8: rows must be 1000 to 100000000 (found -1)"),
+        ("5000", "-1", "11:8: rows must be 1000 to 100000000 (found \"-1\")"),
         ("\"mine\"", "\"a b\"", "1:8: names have 1 to 64 of a-z, 0-9 and '-' (found \"a b\")"),
         ("\"one line\"", "\"\"", "2:11: must be one line, and not an empty one"),
         ("[6, 24]", "[24, 6]", "21:17: effect_blocks are [least, most] (found [24, 6])"),

@@ -1,5 +1,9 @@
 //! The report of sysbench 0.4, 0.5, 1.0 and 1.1.
 
+mod together;
+
+pub use together::together;
+
 use super::{Measured, OutputError, Response, millis, nanos, number, only, quoted};
 use kneepoint_vocab::Nanos;
 

@@ -12,6 +12,7 @@ use super::kernel_counts::{self, agreed, final_counts, has_ended};
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::devices::{self, Loop, Zram};
 use crate::process::Process;
+use crate::search_path::SearchPath;
 use crate::undo::Undo;
 use anyhow::{Context as _, bail, ensure};
 use kneepoint_vocab::{CountCheck, Nanos, Proof};
@@ -55,13 +56,13 @@ impl Workload for BlockRead {
         "small direct reads of block devices by fio or dd, one read at a time a client"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need> {
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
         let Ok(settings) = Settings::parse(settings) else { return Vec::new() };
         let root = rustix::process::geteuid().is_root();
         let mut needs = vec![Need { what: "root".to_owned(), package: String::new(), here: root }];
         match settings.device {
             Device::Loop => {
-                needs.push(Need::program("losetup", "mount"));
+                needs.push(Need::program("losetup", "mount", path));
                 let here = Path::new("/dev/loop-control").exists();
                 needs.push(Need { what: "loop devices".into(), package: String::new(), here });
             }
@@ -72,7 +73,11 @@ impl Workload for BlockRead {
             Device::Named(_) => {}
         }
         // fio also proves what dd reads.
-        needs.push(Need::program("fio", "fio"));
+        needs.push(Need::program("fio", "fio", path));
+        if settings.engine == Engine::Dd {
+            needs.push(Need::program("dd", "coreutils", path));
+        }
+        needs.push(Need::session_starter(path));
         needs
     }
 

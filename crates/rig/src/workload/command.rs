@@ -16,6 +16,7 @@ pub(super) use counting::by_rate;
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::placement;
 use crate::process::{Process, Program, told};
+use crate::search_path::SearchPath;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use instance::Instance;
 use kneepoint_vocab::Clients;
@@ -31,7 +32,7 @@ pub const NAME: &str = "command";
 /// How long a command that was asked to stop may take for that.
 const STOPPING: Duration = Duration::from_secs(10);
 /// Where Debian has programs that recipes like to use.
-const PACKAGES: [(&str, &str); 13] = [
+const PACKAGES: [(&str, &str); 14] = [
     ("ab", "apache2-utils"),
     ("fio", "fio"),
     ("mariadbd", "mariadb-server"),
@@ -45,6 +46,7 @@ const PACKAGES: [(&str, &str); 13] = [
     ("memcached", "memcached"),
     ("wrk", "wrk"),
     ("curl", "curl"),
+    ("sh", "dash"),
 ];
 
 /// The workload `command`.
@@ -60,14 +62,17 @@ impl Workload for Command {
         "any command line, alone or against a server that the recipe starts"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need> {
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
         let Ok(settings) = Settings::parse(settings) else { return Vec::new() };
         let mut needs: Vec<Need> = Vec::new();
+        let own = settings.path().map_or_else(|| path.clone(), |own| SearchPath::of(own.as_ref()));
         for program in settings.lines().map(line::Line::program) {
             if !program.contains('{') && needs.iter().all(|need| need.what != program) {
-                needs.push(need(program, settings.directory.as_deref()));
+                needs.push(need(program, settings.directory.as_deref(), &own));
             }
         }
+        // Every line is started by these two.
+        needs.extend([Need::program("env", "coreutils", path), Need::session_starter(path)]);
         needs
     }
 
@@ -105,7 +110,7 @@ fn read(setup: &Setup) -> anyhow::Result<Settings> {
 }
 
 /// A program; one with a path is looked for from where the command will run.
-fn need(program: &str, directory: Option<&Path>) -> Need {
+fn need(program: &str, directory: Option<&Path>, path: &SearchPath) -> Need {
     match directory {
         Some(directory) if program.contains('/') => {
             let here = directory.join(program).is_file();
@@ -113,7 +118,7 @@ fn need(program: &str, directory: Option<&Path>) -> Need {
         }
         _ => {
             let package = PACKAGES.iter().find(|(name, _)| *name == program);
-            Need::program(program, package.map_or("", |(_, package)| *package))
+            Need::program(program, package.map_or("", |(_, package)| *package), path)
         }
     }
 }

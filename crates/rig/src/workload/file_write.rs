@@ -1,22 +1,25 @@
-//! `file-write`: random writes to files by sysbench's threads, without a wait for any device.
+//! `file-write`: random writes to files by sysbench, without a wait for any device.
 //!
-//! The files lie in memory, in tmpfs or in a file system made there. sysbench's threads are the
-//! clients and the system at once; what they contend for is the kernel's.
+//! The files lie in memory, in tmpfs or in a file system made there. sysbench's threads, or
+//! processes of it with one thread each, are the clients and the system at once; what they contend
+//! for is the kernel's.
 
+mod crew;
 mod settings;
 
-use super::kernel_counts::{self, agreed, final_counts, has_ended};
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::devices::Mount;
-use crate::output;
-use crate::process::{self, Process, Program};
+use crate::process::{self, Program};
+use crate::search_path::SearchPath;
 use crate::undo::Undo;
 use anyhow::{Context as _, ensure};
-use kneepoint_vocab::{CountCheck, Nanos, Proof};
+use crew::{Crew, Seen, is_written};
+use kneepoint_vocab::{Nanos, Proof};
 use rustix::fs::{statfs, statvfs};
-use settings::{FileSystem, Settings};
-use std::collections::BTreeMap;
-use std::fs;
+use settings::{FileSystem, Files, Settings, Writer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +29,12 @@ use tempfile::TempDir;
 const NAME: &str = "file-write";
 /// sysbench counts in whole seconds, and its threads are found only after its clock has begun.
 const MARGIN: Nanos = Nanos::from_millis(25);
+/// What each process adds to that, as they do not begin at quite the same moment.
+const MARGIN_OF_PROCESS: Nanos = Nanos::from_millis(5);
+/// Clients whose processes and open files are looked at as a proof.
+const PROVING_CLIENTS: u32 = 2;
+/// Bytes written at once when a file is made longer.
+const PIECE: usize = 1 << 20;
 /// Bytes of the smallest image that every one of the file systems accepts.
 const LEAST_IMAGE: u64 = 512 << 20;
 
@@ -50,15 +59,19 @@ impl Workload for FileWrite {
         "sysbench's random writes to files in memory, to one or to many"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need> {
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
         let Ok(settings) = Settings::parse(settings) else { return Vec::new() };
-        let mut needs = vec![Need::program("sysbench", "sysbench")];
+        let mut needs =
+            vec![Need::program("sysbench", "sysbench", path), Need::session_starter(path)];
         let on_image = |needs: &mut Vec<Need>, mkfs: &str, package: &str| {
             let here = rustix::process::geteuid().is_root();
             needs.push(Need { what: "root".to_owned(), package: String::new(), here });
-            needs.push(Need::program("losetup", "mount"));
-            needs.push(Need::program(mkfs, package));
+            needs.push(Need::program("losetup", "mount", path));
+            needs.push(Need::program(mkfs, package, path));
         };
+        if settings.clients == Writer::Process {
+            needs.push(Need::program("sh", "dash", path));
+        }
         match settings.filesystem {
             FileSystem::Tmpfs => {}
             FileSystem::Ext4 => on_image(&mut needs, "mkfs.ext4", "e2fsprogs"),
@@ -78,7 +91,7 @@ impl Workload for FileWrite {
             .prefix(&name)
             .tempdir_in(&setup.scratch)
             .with_context(|| format!("{}: no directory can be made", setup.scratch.display()))?;
-        let total = u64::from(settings.total_size) << 20;
+        let total = settings.total_bytes();
         require_room(folder.path(), total)?;
         let place = folder.path().join("files");
         fs::create_dir(&place).with_context(|| place.display().to_string())?;
@@ -90,7 +103,7 @@ impl Workload for FileWrite {
             let bytes = LEAST_IMAGE.max(2 * total);
             Some(Mount::make(&setup.undo, kind.word(), &image, bytes, &place)?)
         };
-        let writers = Writers {
+        let mut writers = Writers {
             running: None,
             mounted,
             place,
@@ -100,8 +113,11 @@ impl Workload for FileWrite {
             seed: setup.seed,
             max_clients: setup.max_clients,
             patience: self.patience,
+            parts: 0,
+            seen: None,
         };
         writers.make_files()?;
+        writers.prove()?;
         Ok(Box::new(writers))
     }
 }
@@ -122,7 +138,7 @@ fn require_room(folder: &Path, total: u64) -> anyhow::Result<()> {
 
 /// Fields are dropped in order: sysbench is killed, the mount goes, then the files.
 struct Writers {
-    running: Option<Running>,
+    running: Option<Crew>,
     mounted: Option<Mount>,
     place: PathBuf,
     folder: TempDir,
@@ -131,48 +147,184 @@ struct Writers {
     seed: u64,
     max_clients: u32,
     patience: Duration,
-}
-
-/// sysbench at work.
-struct Running {
-    process: Process,
-    clients: u32,
+    /// Files that make up the total at the moment.
+    parts: u32,
+    /// What the kernel showed of a few clients.
+    seen: Option<Seen>,
 }
 
 impl Writers {
-    /// sysbench's file test with this command and options of its own.
-    fn sysbench(&self, command: &str, options: &[String]) -> Program<'_> {
-        let Settings { files, total_size, block_size, .. } = self.settings;
+    /// sysbench's file test in this directory, with this command and options of its own.
+    fn sysbench<'a>(&self, command: &str, options: &[String], folder: &'a Path) -> Program<'a> {
+        let files = match self.settings.files {
+            Files::Shared(files) => files,
+            Files::PerClient => 1,
+        };
+        let bytes = self.settings.part(self.parts) * u64::from(files);
         let mut arguments = vec![
             "fileio".to_owned(),
             format!("--file-num={files}"),
-            format!("--file-total-size={total_size}M"),
-            format!("--file-block-size={block_size}"),
+            format!("--file-total-size={bytes}"),
+            format!("--file-block-size={}", self.settings.block_size),
             "--file-test-mode=rndwr".to_owned(),
             "--file-io-mode=sync".to_owned(),
             "--file-fsync-freq=0".to_owned(),
             "--file-fsync-end=off".to_owned(),
-            format!("--rand-seed={}", self.seed % (1 << 31)),
         ];
         arguments.extend_from_slice(options);
         arguments.push(command.to_owned());
-        Program::new("sysbench", "sysbench", arguments, &self.place)
+        Program::new("sysbench", "sysbench", arguments, folder)
     }
 
-    fn make_files(&self) -> anyhow::Result<()> {
-        let made = process::run(self.sysbench("prepare", &[]), self.patience, &self.undo);
-        made.map(drop).context("the files cannot be made")
+    /// Where a client writes.
+    fn folder_of(&self, client: u32) -> PathBuf {
+        match self.settings.files {
+            Files::Shared(_) => self.place.clone(),
+            Files::PerClient => self.place.join(format!("client-{client}")),
+        }
     }
 
-    /// The files, and the smallest size among them.
-    fn files(&self) -> (u64, u64) {
-        let entries = fs::read_dir(&self.place).into_iter().flatten().flatten();
-        let ours =
-            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("test_file."));
-        let sizes: Vec<u64> =
-            ours.filter_map(|entry| entry.metadata().ok()).map(|about| about.size()).collect();
-        (sizes.len() as u64, sizes.into_iter().min().unwrap_or(0))
+    fn make_files(&mut self) -> anyhow::Result<()> {
+        match self.settings.files {
+            Files::Shared(files) => {
+                self.parts = files;
+                let prepare = self.sysbench("prepare", &[], &self.place);
+                let made = process::run(prepare, self.patience, &self.undo);
+                made.map(drop).context("the files cannot be made")
+            }
+            Files::PerClient => {
+                for client in 0..self.max_clients {
+                    let folder = self.folder_of(client);
+                    fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
+                }
+                self.lay_out(self.max_clients)
+            }
+        }
     }
+
+    /// Shares the total among the files of so many clients: it stays the same at every level, and
+    /// so does what fits into which cache.
+    fn lay_out(&mut self, clients: u32) -> anyhow::Result<()> {
+        if self.parts == clients || self.settings.files != Files::PerClient {
+            return Ok(());
+        }
+        let mut short = Vec::new();
+        for client in 0..self.max_clients {
+            let size = if client < clients { self.settings.part(clients) } else { 0 };
+            let file = self.folder_of(client).join("test_file.0");
+            let told = || format!("{} cannot be resized", file.display());
+            let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&file);
+            let opened = opened.with_context(told)?;
+            if opened.metadata().with_context(told)?.size() < size {
+                short.push((file, opened, size));
+            } else {
+                opened.set_len(size).with_context(told)?;
+            }
+        }
+        // The others have made room by now.
+        for (file, opened, size) in short {
+            let grown = grow(opened, size);
+            grown.with_context(|| format!("{} cannot be made longer", file.display()))?;
+        }
+        self.parts = clients;
+        Ok(())
+    }
+
+    /// Starts sysbench for so many clients, and waits until all of them write.
+    fn crew(&self, drive: &Drive) -> anyhow::Result<Crew> {
+        let (processes, threads) = match self.settings.clients {
+            Writer::Thread => (1, drive.clients),
+            Writer::Process => (drive.clients, 1),
+        };
+        let margin = match self.settings.clients {
+            Writer::Thread => MARGIN,
+            Writer::Process => Nanos(MARGIN.0 + MARGIN_OF_PROCESS.0 * u64::from(processes)),
+        };
+        let seconds = (drive.lasts + margin).0.div_ceil(1_000_000_000);
+        let folders: Vec<PathBuf> = (0..processes).map(|client| self.folder_of(client)).collect();
+        let program = |(index, folder)| {
+            let options = [
+                format!("--threads={threads}"),
+                format!("--time={seconds}"),
+                "--histogram=on".to_owned(),
+                // Of one seed, they would all write to the same places in the same order.
+                format!("--rand-seed={}", (self.seed.wrapping_add(index) % (1 << 31)).max(1)),
+            ];
+            let mut program = self.sysbench("run", &options, folder);
+            program.cpus.clone_from(&drive.cpus.system);
+            program
+        };
+        let programs = (0..).zip(folders.iter().map(PathBuf::as_path)).map(program).collect();
+        Crew::start(programs, drive.clients, &self.undo, self.patience)
+    }
+
+    /// Has a few clients write, and looks at what the kernel shows of them.
+    fn prove(&mut self) -> anyhow::Result<()> {
+        let clients = self.max_clients.clamp(1, PROVING_CLIENTS);
+        self.lay_out(clients)?;
+        let crew = self.crew(&Drive::new(clients, Nanos(0)))?;
+        self.seen = Some(crew.seen(&self.place));
+        drop(crew);
+        self.lay_out(self.max_clients)
+    }
+
+    /// What the settings make the kernel show of so many clients.
+    fn expected(&self) -> Seen {
+        let clients = self.max_clients.clamp(1, PROVING_CLIENTS) as usize;
+        let processes = if self.settings.clients == Writer::Process { clients } else { 1 };
+        let (files, shared) = match self.settings.files {
+            Files::Shared(files) => {
+                (files as usize, if processes > 1 { files as usize } else { 0 })
+            }
+            Files::PerClient => (clients, 0),
+        };
+        Seen { processes, writers: clients, files, shared }
+    }
+
+    /// The files by their number, the directories they lie in, and their bytes.
+    fn stored(&self) -> String {
+        let mut folders: BTreeSet<PathBuf> =
+            (0..self.max_clients).map(|client| self.folder_of(client)).collect();
+        let (mut files, mut bytes) = (0, 0);
+        folders.retain(|folder| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            let ours = entries.filter(|entry| is_written(&entry.path()));
+            let sizes: Vec<u64> =
+                ours.filter_map(|entry| entry.metadata().ok()).map(|about| about.size()).collect();
+            files += sizes.len();
+            bytes += sizes.iter().sum::<u64>();
+            !sizes.is_empty()
+        });
+        told(files, folders.len(), bytes)
+    }
+
+    /// What the settings make of that.
+    fn to_be_stored(&self) -> String {
+        let bytes = self.settings.part(self.parts) * u64::from(self.parts);
+        match self.settings.files {
+            Files::Shared(files) => told(files as usize, 1, bytes),
+            Files::PerClient => {
+                let clients = self.max_clients as usize;
+                told(clients, clients, bytes)
+            }
+        }
+    }
+}
+
+fn told(files: usize, folders: usize, bytes: u64) -> String {
+    format!("files: {files}, directories: {folders}, bytes in all: {bytes}")
+}
+
+/// Makes a file so long, with content: a hole would be filled within a slice.
+fn grow(mut file: File, size: u64) -> std::io::Result<()> {
+    let piece = vec![0; PIECE];
+    let mut length = file.seek(SeekFrom::End(0))?;
+    while length < size {
+        let part = usize::try_from(size - length).unwrap_or(PIECE).min(PIECE);
+        file.write_all(&piece[..part])?;
+        length += part as u64;
+    }
+    file.sync_all()
 }
 
 /// The kernel's name of a file system.
@@ -191,7 +343,7 @@ fn kind_of(folder: &Path) -> String {
 
 impl System for Writers {
     fn pids(&self) -> Vec<u32> {
-        self.running.iter().map(|running| running.process.pid()).collect()
+        self.running.iter().flat_map(Crew::pids).collect()
     }
 
     fn describe(&mut self) -> anyhow::Result<Description> {
@@ -202,18 +354,18 @@ impl System for Writers {
             expected,
             found,
         };
-        let (files, size) = self.files();
-        let whole = if size >= self.settings.file_size() { "" } else { ", too short" };
+        let seen = self.seen.map_or_else(String::new, |seen| seen.to_string());
         let proofs = vec![
             proof(
                 "file system, by statfs",
                 self.settings.filesystem.word().to_owned(),
                 kind_of(&self.place),
             ),
+            proof("files, by stat", self.to_be_stored(), self.stored()),
             proof(
-                "files in the directory",
-                self.settings.files.to_string(),
-                format!("{files}{whole}"),
+                "some clients and their files, by /proc/PID/task and fd",
+                self.expected().to_string(),
+                seen,
             ),
         ];
         let version = Program::new("sysbench", "sysbench", ["--version"], self.folder.path());
@@ -228,29 +380,16 @@ impl System for Writers {
             (1..=most).contains(&clients),
             "{NAME}: clients must be 1 to {most} (found {clients})"
         );
-        let seconds = (drive.lasts + MARGIN).0.div_ceil(1_000_000_000);
-        let options = [
-            format!("--threads={clients}"),
-            format!("--time={seconds}"),
-            "--histogram=on".to_owned(),
-        ];
-        let mut program = self.sysbench("run", &options);
-        program.cpus.clone_from(&drive.cpus.system);
-        let mut process = program.spawn(&self.undo)?;
-        let mut threads = Vec::new();
-        process.await_ready(self.patience, |sysbench| {
-            threads = kernel_counts::threads(sysbench.pid(), "sysbench");
-            // The first thread only waits for the others.
-            threads.retain(|(tid, done)| *tid != sysbench.pid() && done.write_calls > 0);
-            threads.len() == clients as usize
-        })?;
-        self.running = Some(Running { process, clients });
-        Ok(threads.into_iter().map(|(tid, _)| tid).collect())
+        self.lay_out(clients)?;
+        let crew = self.crew(drive)?;
+        let writers = crew.writers();
+        self.running = Some(crew);
+        Ok(writers)
     }
 
     fn working(&mut self) -> anyhow::Result<bool> {
         let running = self.running.as_ref().with_context(|| format!("{NAME}: none is running"))?;
-        Ok(!has_ended(&running.process))
+        Ok(running.works())
     }
 
     fn mark(&mut self) -> anyhow::Result<()> {
@@ -259,29 +398,8 @@ impl System for Writers {
     }
 
     fn finish(&mut self) -> anyhow::Result<SliceOutput> {
-        let running = self.running.take();
-        let Running { mut process, clients } =
-            running.with_context(|| format!("{NAME}: finish before begin"))?;
-        let calls = final_counts(&process, self.patience)?.write_calls;
-        let printed = process.await_success(self.patience)?;
-        let run = output::sysbench::parse(&printed)
-            .with_context(|| format!("sysbench's report{}", process.tail()))?;
-        let found = run.clients;
-        ensure!(found == clients, "sysbench had {found} threads, not {clients}");
-        ensure!(run.operations > 0 && run.counted_over.0 > 0, "sysbench wrote nothing");
-        // Its report is written too, but by some tens of calls.
-        let check = CountCheck {
-            counter: "write calls, by /proc/PID/io".to_owned(),
-            generator: run.operations,
-            server: calls,
-        };
-        Ok(SliceOutput {
-            operations: run.operations,
-            counted_over: run.counted_over,
-            per_client: Vec::new(),
-            latency: run.response.latency(),
-            counts: Some(agreed(check, NAME)?),
-        })
+        let crew = self.running.take().with_context(|| format!("{NAME}: finish before begin"))?;
+        crew.finish(self.patience)
     }
 
     fn stop(mut self: Box<Self>) -> anyhow::Result<()> {

@@ -27,8 +27,16 @@ impl IoCounts {
     /// # Errors
     /// There is no such process, or it is somebody else's.
     pub(super) fn of(process: u32) -> anyhow::Result<Self> {
-        let file = format!("/proc/{process}/io");
-        let text = fs::read_to_string(&file).with_context(|| format!("{file} cannot be read"))?;
+        Self::in_file(&format!("/proc/{process}/io"))
+    }
+
+    /// Of one thread alone.
+    fn of_thread(process: u32, thread: u32) -> anyhow::Result<Self> {
+        Self::in_file(&format!("/proc/{process}/task/{thread}/io"))
+    }
+
+    fn in_file(file: &str) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(file).with_context(|| format!("{file} cannot be read"))?;
         parse(&text).with_context(|| format!("{file} is not in the form that is documented"))
     }
 }
@@ -86,6 +94,24 @@ pub(super) fn final_counts(process: &Process, patience: Duration) -> anyhow::Res
         std::thread::sleep(Duration::from_millis(1));
     }
     IoCounts::of(process.pid())
+}
+
+/// The same without what the first thread did.
+///
+/// # Errors
+/// Like [`final_counts`].
+pub(super) fn calls_beside_first_thread(
+    process: &Process,
+    patience: Duration,
+) -> anyhow::Result<IoCounts> {
+    let whole = final_counts(process, patience)?;
+    let pid = process.pid();
+    let first = IoCounts::of_thread(pid, pid)?;
+    Ok(IoCounts {
+        read_calls: whole.read_calls.saturating_sub(first.read_calls),
+        write_calls: whole.write_calls.saturating_sub(first.write_calls),
+        device_bytes: whole.device_bytes.saturating_sub(first.device_bytes),
+    })
 }
 
 /// The check, where the two agree within 1 %.

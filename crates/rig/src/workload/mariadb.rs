@@ -15,6 +15,7 @@ mod template;
 mod told;
 
 use super::{Need, SettingError, Setup, System, Workload};
+use crate::search_path::SearchPath;
 use anyhow::Context as _;
 use kneepoint_vocab::Clients;
 use settings::{ServerSettings, SmackSettings, SysbenchSettings};
@@ -54,8 +55,8 @@ impl Workload for MariadbSysbench {
         "sysbench's scripts on a private MariaDB server, tables in memory"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need> {
-        needs(SysbenchSettings::parse(settings).ok().map(|settings| settings.server))
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+        needs(SysbenchSettings::parse(settings).ok().map(|settings| settings.server), path)
     }
 
     fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
@@ -98,8 +99,11 @@ impl Workload for MariadbSmack {
         "super-smack's rounds on a private MariaDB server: fixed work, a process for each client"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>) -> Vec<Need> {
-        needs(SmackSettings::parse(settings).ok().map(|settings| settings.server))
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+        let settings = SmackSettings::parse(settings).ok();
+        let mut needs = needs(settings.map(|settings| settings.server), path);
+        needs.push(Need::program("sh", "dash", path));
+        needs
     }
 
     fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
@@ -122,12 +126,13 @@ impl Workload for MariadbSmack {
 }
 
 /// Programs and libraries without which a server does not run as it should.
-fn needs(settings: Option<ServerSettings>) -> Vec<Need> {
+fn needs(settings: Option<ServerSettings>, path: &SearchPath) -> Vec<Need> {
     let mut needs = vec![
-        Need::program("mariadbd", "mariadb-server-core"),
-        Need::program("mariadb-install-db", "mariadb-server-core"),
-        Need::program("mariadb", "mariadb-client-core"),
-        Need::program(GENERATOR, "sysbench"),
+        Need::program("mariadbd", "mariadb-server-core", path),
+        Need::program("mariadb-install-db", "mariadb-server-core", path),
+        Need::program("mariadb", "mariadb-client-core", path),
+        Need::program(GENERATOR, "sysbench", path),
+        Need::session_starter(path),
     ];
     needs.extend(settings.and_then(|settings| settings.allocator.need()));
     needs

@@ -9,6 +9,7 @@ mod kernel_log;
 use super::command::by_rate;
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::process::{Process, Program, told};
+use crate::search_path::SearchPath;
 use crate::undo::Undo;
 use anyhow::{Context as _, anyhow, ensure};
 use kernel_log::{KERNEL, KernelLog};
@@ -77,8 +78,8 @@ impl Workload for Overload {
         "stress-ng's classes of load at once, watched for what breaks"
     }
 
-    fn needs(&self, _: &BTreeMap<String, String>) -> Vec<Need> {
-        vec![Need::program("stress-ng", "stress-ng")]
+    fn needs(&self, _: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+        vec![Need::program("stress-ng", "stress-ng", path), Need::session_starter(path)]
     }
 
     fn fresh_each_slice(&self, _: &BTreeMap<String, String>) -> bool {

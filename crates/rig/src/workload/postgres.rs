@@ -16,6 +16,7 @@ mod template;
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::process::{Account, Process};
 use crate::recipe::level::MOST_CLIENTS;
+use crate::search_path::SearchPath;
 use crate::undo::Undo;
 use crate::{placement, priority};
 use anyhow::{Context as _, ensure};
@@ -70,10 +71,16 @@ impl Workload for Postgres {
         "pgbench's transactions on a private PostgreSQL server, one backend process a client"
     }
 
-    fn needs(&self, _: &BTreeMap<String, String>) -> Vec<Need> {
-        let here = Programs::find().is_some();
+    fn needs(&self, _: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+        let here = Programs::find(path).is_some();
         let what = "postgres, initdb and pgbench of one version";
-        vec![Need { what: what.to_owned(), package: "postgresql".to_owned(), here }]
+        vec![
+            Need { what: what.to_owned(), package: "postgresql".to_owned(), here },
+            Need::program("cp", "coreutils", path),
+            // Removes the shared memory of a server that was killed.
+            Need::program("ipcrm", "util-linux", path),
+            Need::session_starter(path),
+        ]
     }
 
     fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
@@ -151,7 +158,8 @@ impl Postgres {
 }
 
 fn found() -> anyhow::Result<Programs> {
-    Programs::find().context("PostgreSQL's programs are not here: install the package postgresql")
+    Programs::find(&SearchPath::own())
+        .context("PostgreSQL's programs are not here: install the package postgresql")
 }
 
 fn parameters(settings: &Settings, clients: u32) -> Vec<String> {

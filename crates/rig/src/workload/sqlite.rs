@@ -20,6 +20,7 @@ use super::peer::Peer;
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::placement;
 use crate::recipe::level::MOST_CLIENTS;
+use crate::search_path::SearchPath;
 use anyhow::{Context as _, bail, ensure};
 use files::DatabaseFile;
 use protocol::{Blueprint, Reply, Request};
@@ -52,7 +53,7 @@ impl Workload for SqliteOltp {
         "sysbench's read-only transactions on the bundled SQLite, one connection a client"
     }
 
-    fn needs(&self, _: &BTreeMap<String, String>) -> Vec<Need> {
+    fn needs(&self, _: &BTreeMap<String, String>, _: &SearchPath) -> Vec<Need> {
         Vec::new()
     }
 

@@ -1,6 +1,8 @@
 //! The settings of `block-read`.
 
+use super::NAME;
 use crate::workload::SettingError;
+use crate::workload::settings::{Reader, number, refusal};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -66,53 +68,27 @@ const PAGE: u32 = 4096;
 impl Settings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let mut settings = Self::default();
-        for (key, value) in texts {
-            settings.set(key, value).map_err(|problem| refusal(key, problem))?;
-        }
+        let default = Self::default();
+        let mut reader = Reader::new(NAME, texts);
+        let engines = [Engine::Psync, Engine::IoUring, Engine::Dd].map(|one| (one.word(), one));
+        let mut settings = Self {
+            device: reader.parsed("device", default.device, device)?,
+            devices: reader.number("devices", 1..=MOST_DEVICES, default.devices)?,
+            engine: reader.one_of("engine", &engines, default.engine)?,
+            block_size: reader.parsed("block_size", default.block_size, block_size)?,
+            size: reader.mebibytes("size", 16..=1 << 20, default.size)?,
+        };
         if let Device::Named(paths) = &settings.device {
             settings.devices = u32::try_from(paths.len()).unwrap_or(MOST_DEVICES);
-            if texts.contains_key("devices") {
+            if reader.given("devices") {
                 let problem = "devices counts those that are made; it cannot be set where \
                                device names them";
                 return Err(refusal("devices", problem));
             }
         }
+        reader.finish()?;
         settings.fit_together()?;
         Ok(settings)
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        match key {
-            "device" => self.device = device(value)?,
-            "devices" => self.devices = number(key, value, 1, MOST_DEVICES)?,
-            "engine" => {
-                let engines = [Engine::Psync, Engine::IoUring, Engine::Dd];
-                let known = engines.into_iter().find(|engine| engine.word() == value);
-                self.engine = known.ok_or_else(|| {
-                    format!("engine must be psync, io_uring or dd (found {value:?})")
-                })?;
-            }
-            "block_size" => {
-                self.block_size = number(key, value, 512, MOST_BLOCK)?;
-                if !self.block_size.is_power_of_two() {
-                    return Err(format!("block_size must be a power of two (found {value})"));
-                }
-            }
-            "size" => {
-                let mib = value.strip_suffix("MiB").ok_or_else(|| {
-                    format!("size must be a number of MiB such as 64MiB (found {value:?})")
-                })?;
-                self.size = number(key, mib, 16, 1 << 20)?;
-            }
-            _ => {
-                return Err(format!(
-                    "block-read has no setting {key:?}; \
-                     there are: block_size, device, devices, engine, size"
-                ));
-            }
-        }
-        Ok(())
     }
 
     fn fit_together(&self) -> Result<(), SettingError> {
@@ -139,23 +115,18 @@ fn device(value: &str) -> Result<Device, String> {
             // fio takes a colon for a separator of names.
             let usable = |path: &PathBuf| path.is_absolute() && !value.contains(':');
             if paths.is_empty() || !paths.iter().all(usable) {
-                return Err(format!(
-                    "device must be loop, zram or the paths of block devices to read, such as \
-                     \"/dev/nvme0n1 /dev/nvme1n1\" (found {value:?})"
-                ));
+                let wrong = "must be loop, zram or the paths of block devices to read, such as \
+                             \"/dev/nvme0n1 /dev/nvme1n1\"";
+                return Err(wrong.to_owned());
             }
             Ok(Device::Named(paths))
         }
     }
 }
 
-fn number(key: &str, value: &str, least: u32, most: u32) -> Result<u32, String> {
-    let number = value.trim().parse().ok().filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| format!("{key} must be {least} to {most} (found {value:?})"))
-}
-
-fn refusal(setting: &str, problem: impl Into<String>) -> SettingError {
-    SettingError { setting: setting.to_owned(), problem: problem.into() }
+fn block_size(value: &str) -> Result<u32, String> {
+    let size = number(value, &(512..=MOST_BLOCK))?;
+    size.is_power_of_two().then_some(size).ok_or_else(|| "must be a power of two".to_owned())
 }
 
 #[cfg(test)]
@@ -203,7 +174,7 @@ mod tests {
             (&[("block_size", "256")], "block_size must be 512 to"),
             (&[("device", "zram")], "at least 4096"),
             (&[("device", "zram"), ("block_size", "4096"), ("engine", "dd")], "too short"),
-            (&[("size", "64")], "number of MiB"),
+            (&[("size", "64")], "size must be 16MiB to 1048576MiB, such as 64MiB"),
             (&[("sized", "64")], "no setting"),
         ];
         for (texts, problem) in refused {

@@ -5,6 +5,7 @@ use super::settings::Settings;
 use super::working;
 use crate::placement;
 use crate::process::{self, Process, Program};
+use crate::search_path::SearchPath;
 use crate::undo::Undo;
 use crate::workload::{Drive, Setup};
 use anyhow::{Context as _, bail};
@@ -53,7 +54,11 @@ fn program<'a>(
     let from = std::path::absolute(from).unwrap_or(here);
     let mut chdir = OsString::from("--chdir=");
     chdir.push(from);
-    let words = words.into_iter().map(OsString::from);
+    let mut words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    // env(1) would look in `PATH` alone, which the recipe may have set for it.
+    if let (Some(first), None) = (words.first_mut(), settings.path()) {
+        *first = SearchPath::own().resolved(Path::new(first)).into_os_string();
+    }
     let mut program = Program::new(name, "env", std::iter::once(chdir).chain(words), logs);
     let owned = |(key, value): &(String, String)| (key.into(), value.into());
     program.environment = settings.environment.iter().map(owned).collect();

@@ -64,6 +64,12 @@ impl Settings {
         std::iter::once(&self.run).chain(hooks.into_iter().flatten())
     }
 
+    /// Where the recipe wants programs to be looked for, in the form of `PATH`, if it says so.
+    pub(super) fn path(&self) -> Option<&str> {
+        let set = self.environment.iter().rfind(|(name, _)| name == "PATH");
+        set.map(|(_, folders)| folders.as_str())
+    }
+
     /// Reads them.
     ///
     /// # Errors

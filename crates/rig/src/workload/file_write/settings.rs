@@ -1,7 +1,10 @@
 //! The settings of `file-write`.
 
+use super::NAME;
 use crate::workload::SettingError;
+use crate::workload::settings::{Reader, number, refusal};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Where the files lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,84 +28,124 @@ impl FileSystem {
     }
 }
 
+/// What a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writer {
+    /// A thread of the one sysbench.
+    Thread,
+    /// A sysbench of one thread.
+    Process,
+}
+
+/// Which files are written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Files {
+    /// So many, by all clients; each write goes to one of them at random.
+    Shared(u32),
+    /// One for each client, in a directory of its own.
+    PerClient,
+}
+
+impl fmt::Display for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared(files) => files.fmt(f),
+            Self::PerClient => f.write_str(PER_CLIENT),
+        }
+    }
+}
+
+const PER_CLIENT: &str = "per-client";
+/// Most files that clients share.
+const MOST_FILES: u32 = 1024;
+
 /// Everything in which two arms can differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// Where the files lie.
     pub(super) filesystem: FileSystem,
-    /// How many files; each write goes to one of them at random.
-    pub(super) files: u32,
+    /// What a client is.
+    pub(super) clients: Writer,
+    /// Which files are written to.
+    pub(super) files: Files,
     /// Bytes of a write.
     pub(super) block_size: u32,
-    /// MiB of all files together.
+    /// MiB of all files that are written to together.
     pub(super) total_size: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { filesystem: FileSystem::Tmpfs, files: 1, block_size: 16_384, total_size: 128 }
+        Self {
+            filesystem: FileSystem::Tmpfs,
+            clients: Writer::Thread,
+            files: Files::Shared(1),
+            block_size: 16_384,
+            total_size: 128,
+        }
     }
 }
 
 impl Settings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let mut settings = Self::default();
-        for (key, value) in texts {
-            settings.set(key, value).map_err(|problem| refusal(key, problem))?;
-        }
-        let (total, block) = (u64::from(settings.total_size) << 20, settings.block_size);
-        if total % (u64::from(settings.files) * u64::from(block)) != 0 {
-            let problem = format!(
-                "{} MiB do not part into {} files of whole writes of {block} bytes: sysbench \
-                 would write less at their ends",
-                settings.total_size, settings.files
-            );
-            return Err(refusal("files", problem));
-        }
+        let default = Self::default();
+        let mut reader = Reader::new(NAME, texts);
+        let systems = [FileSystem::Tmpfs, FileSystem::Ext4, FileSystem::Xfs];
+        let systems = systems.map(|system| (system.word(), system));
+        let writers = [("threads", Writer::Thread), ("processes", Writer::Process)];
+        let settings = Self {
+            filesystem: reader.one_of("filesystem", &systems, default.filesystem)?,
+            clients: reader.one_of("clients", &writers, default.clients)?,
+            files: reader.parsed("files", default.files, files)?,
+            block_size: reader.number("block_size", 512..=1 << 20, default.block_size)?,
+            total_size: reader.mebibytes("total_size", 16..=1 << 20, default.total_size)?,
+        };
+        reader.finish()?;
+        settings.fit_together()?;
         Ok(settings)
     }
 
-    /// Bytes of one file.
-    pub(super) fn file_size(&self) -> u64 {
-        (u64::from(self.total_size) << 20) / u64::from(self.files.max(1))
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        match key {
-            "filesystem" => {
-                let all = [FileSystem::Tmpfs, FileSystem::Ext4, FileSystem::Xfs];
-                let known = all.into_iter().find(|kind| kind.word() == value);
-                self.filesystem = known.ok_or_else(|| {
-                    format!("filesystem must be tmpfs, ext4 or xfs (found {value:?})")
-                })?;
+    fn fit_together(&self) -> Result<(), SettingError> {
+        let files = match self.files {
+            Files::Shared(files) => files,
+            Files::PerClient if self.clients == Writer::Process => return Ok(()),
+            Files::PerClient => {
+                let problem = "files = per-client needs clients = processes: the threads of one \
+                               sysbench all write to all of its files";
+                return Err(refusal("files", problem));
             }
-            "files" => self.files = number(key, value, 1, 1024)?,
-            "block_size" => self.block_size = number(key, value, 512, 1 << 20)?,
-            "total_size" => {
-                let mib = value.strip_suffix("MiB").ok_or_else(|| {
-                    format!("total_size must be a number of MiB such as 128MiB (found {value:?})")
-                })?;
-                self.total_size = number(key, mib, 16, 1 << 20)?;
-            }
-            _ => {
-                return Err(format!(
-                    "file-write has no setting {key:?}; \
-                     there are: block_size, files, filesystem, total_size"
-                ));
-            }
+        };
+        let (total, block) = (self.total_bytes(), self.block_size);
+        if total % (u64::from(files) * u64::from(block)) != 0 {
+            let problem = format!(
+                "{} MiB do not part into {files} files of whole writes of {block} bytes: \
+                 sysbench would write less at their ends",
+                self.total_size
+            );
+            return Err(refusal("files", problem));
         }
         Ok(())
     }
+
+    /// Bytes of all files that are written to together.
+    pub(super) fn total_bytes(&self) -> u64 {
+        u64::from(self.total_size) << 20
+    }
+
+    /// Bytes of each file where so many parts make up the total: whole writes, one at least.
+    pub(super) fn part(&self, parts: u32) -> u64 {
+        let block = u64::from(self.block_size);
+        (self.total_bytes() / u64::from(parts.max(1)) / block).max(1) * block
+    }
 }
 
-fn number(key: &str, value: &str, least: u32, most: u32) -> Result<u32, String> {
-    let number = value.trim().parse().ok().filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| format!("{key} must be {least} to {most} (found {value:?})"))
-}
-
-fn refusal(setting: &str, problem: impl Into<String>) -> SettingError {
-    SettingError { setting: setting.to_owned(), problem: problem.into() }
+fn files(text: &str) -> Result<Files, String> {
+    if text == PER_CLIENT {
+        return Ok(Files::PerClient);
+    }
+    let files = number(text, &(1..=MOST_FILES)).map(Files::Shared);
+    files.map_err(|wrong| format!("{wrong}, or {PER_CLIENT}"))
 }
 
 #[cfg(test)]
@@ -119,24 +162,41 @@ mod tests {
         assert_eq!(parse(&[]).unwrap(), Settings::default());
         let texts = [
             ("filesystem", "xfs"),
+            ("clients", "processes"),
             ("files", "64"),
             ("block_size", "4096"),
             ("total_size", "64MiB"),
         ];
-        let expected =
-            Settings { filesystem: FileSystem::Xfs, files: 64, block_size: 4096, total_size: 64 };
+        let expected = Settings {
+            filesystem: FileSystem::Xfs,
+            clients: Writer::Process,
+            files: Files::Shared(64),
+            block_size: 4096,
+            total_size: 64,
+        };
         assert_eq!(parse(&texts).unwrap(), expected);
-        assert_eq!(expected.file_size(), 1 << 20);
+        assert_eq!(expected.part(64), 1 << 20);
+        let own = parse(&[("clients", "processes"), ("files", "per-client")]).unwrap();
+        assert_eq!(own.files, Files::PerClient);
+    }
+
+    #[test]
+    fn a_part_is_of_whole_writes() {
+        let own = parse(&[("clients", "processes"), ("files", "per-client")]).unwrap();
+        assert_eq!(own.part(1), 128 << 20);
+        assert_eq!(own.part(3), 2730 * 16_384);
+        assert_eq!(own.part(u32::MAX), 16_384);
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
         let refused: &[(&[(&str, &str)], &str)] = &[
             (&[("filesystem", "zfs")], "filesystem must be tmpfs, ext4 or xfs"),
-            (&[("files", "0")], "files must be 1 to 1024"),
-            (&[("files", "per-client")], "files must be 1 to 1024"),
+            (&[("clients", "8")], "clients must be threads or processes (found \"8\")"),
+            (&[("files", "0")], "files must be 1 to 1024, or per-client (found \"0\")"),
+            (&[("files", "per-client")], "needs clients = processes"),
             (&[("block_size", "0")], "block_size must be"),
-            (&[("total_size", "128")], "number of MiB"),
+            (&[("total_size", "128")], "such as 128MiB"),
             (&[("total_size", "8MiB")], "total_size must be 16"),
             (&[("files", "1024"), ("total_size", "16MiB"), ("block_size", "32768")], "do not part"),
             (&[("files", "100")], "do not part"),

@@ -4,6 +4,7 @@
 use super::settings::{Connection, ServerSettings};
 use crate::placement;
 use crate::process::{self, Account, Process, Program};
+use crate::search_path::SearchPath;
 use crate::undo::Undo;
 use crate::workload::{Description, Setup};
 use anyhow::{Context as _, bail, ensure};
@@ -140,7 +141,7 @@ impl Instance {
         let text = configuration(&home, settings, port, table_bytes, setup.max_clients);
         let file = home.path().join("my.cnf");
         fs::write(&file, text).with_context(|| file.display().to_string())?;
-        let path = process::find("mariadbd").context("mariadbd is not here")?;
+        let path = SearchPath::own().find("mariadbd").context("mariadbd is not here")?;
         let arguments = [format!("--defaults-file={}", file.display())];
         let mut program = Program::new("mariadbd", path, arguments, home.path());
         program.account = home.account();
@@ -376,7 +377,8 @@ pub(super) fn install(setup: &Setup, home: &Home, patience: Duration) -> anyhow:
         "--skip-test-db".to_owned(),
         "--skip-name-resolve".to_owned(),
     ];
-    let path = process::find("mariadb-install-db").context("mariadb-install-db is not here")?;
+    let path =
+        SearchPath::own().find("mariadb-install-db").context("mariadb-install-db is not here")?;
     let mut program = Program::new("mariadb-install-db", path, arguments, home.path());
     program.account = home.account();
     process::run(program, patience, &setup.undo)?;

@@ -2,32 +2,36 @@
 
 use super::allocator::Allocator;
 use crate::workload::SettingError;
+use crate::workload::settings::{Reader, number};
 use std::collections::BTreeMap;
 
 /// A server variable that arms may differ in.
 struct Variable {
     name: &'static str,
-    default: &'static str,
     values: Values,
 }
 
 enum Values {
-    Number(u32, u32),
-    OneOf(&'static [&'static str]),
+    Number { least: u32, most: u32, default: u32 },
+    OneOf { words: &'static [&'static str], default: &'static str },
 }
 
 /// Settings of these names are variables of the server, written as they are.
 const VARIABLES: &[Variable] = &[
     Variable {
         name: "innodb_flush_log_at_trx_commit",
-        default: "1",
-        values: Values::OneOf(&["0", "1", "2"]),
+        values: Values::OneOf { words: &["0", "1", "2"], default: "1" },
     },
-    Variable { name: "table_open_cache_instances", default: "8", values: Values::Number(1, 64) },
+    Variable {
+        name: "table_open_cache_instances",
+        values: Values::Number { least: 1, most: 64, default: 8 },
+    },
     Variable {
         name: "thread_handling",
-        default: ONE_THREAD_EACH,
-        values: Values::OneOf(&[ONE_THREAD_EACH, "pool-of-threads"]),
+        values: Values::OneOf {
+            words: &[ONE_THREAD_EACH, "pool-of-threads"],
+            default: ONE_THREAD_EACH,
+        },
     },
 ];
 
@@ -51,52 +55,29 @@ pub(super) struct ServerSettings {
     pub(super) variables: BTreeMap<&'static str, String>,
 }
 
-impl Default for ServerSettings {
-    fn default() -> Self {
-        let variables = VARIABLES.iter().map(|known| (known.name, known.default.to_owned()));
-        Self {
-            connection: Connection::Socket,
-            allocator: Allocator::Libc,
-            variables: variables.collect(),
-        }
-    }
-}
-
 impl ServerSettings {
     /// Whether a thread of the server belongs to each connection.
     pub(super) fn one_thread_each(&self) -> bool {
         self.variables.get("thread_handling").is_some_and(|value| value == ONE_THREAD_EACH)
     }
 
-    /// Takes a setting; false where it is none of the server's.
-    fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
-        match key {
-            "connection" => {
-                let choices = [("socket", Connection::Socket), ("tcp", Connection::Tcp)];
-                self.connection = choose(key, value, &choices)?;
-            }
-            "allocator" => self.allocator = choose(key, value, &Allocator::ALL)?,
-            _ => {
-                let Some(known) = VARIABLES.iter().find(|known| known.name == key) else {
-                    return Ok(false);
-                };
-                match known.values {
-                    Values::Number(least, most) => {
-                        number(key, value, least, most)?;
-                    }
-                    Values::OneOf(words) => {
-                        let choices: Vec<_> = words.iter().map(|word| (*word, ())).collect();
-                        choose(key, value, &choices)?;
-                    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, SettingError> {
+        let connections = [("socket", Connection::Socket), ("tcp", Connection::Tcp)];
+        let mut variables = BTreeMap::new();
+        for Variable { name, values } in VARIABLES {
+            let value = match *values {
+                Values::Number { least, most, default } => {
+                    reader.number(name, least..=most, default)?.to_string()
                 }
-                self.variables.insert(known.name, value.to_owned());
-            }
+                Values::OneOf { words, default } => reader.word(name, words, default)?.to_owned(),
+            };
+            variables.insert(*name, value);
         }
-        Ok(true)
-    }
-
-    fn names() -> impl Iterator<Item = &'static str> {
-        ["connection", "allocator"].into_iter().chain(VARIABLES.iter().map(|known| known.name))
+        Ok(Self {
+            connection: reader.one_of("connection", &connections, Connection::Socket)?,
+            allocator: reader.one_of("allocator", &Allocator::ALL, Allocator::Libc)?,
+            variables,
+        })
     }
 }
 
@@ -105,13 +86,13 @@ const SCRIPTS: [&str; 4] =
     ["oltp_read_only", "oltp_point_select", "oltp_update_non_index", "oltp_update_index"];
 
 /// Options of these scripts that say what a transaction is made of, with sysbench's defaults.
-const MIX: [(&str, &str); 6] = [
-    ("point_selects", "10"),
-    ("simple_ranges", "1"),
-    ("sum_ranges", "1"),
-    ("order_ranges", "1"),
-    ("distinct_ranges", "1"),
-    ("range_size", "100"),
+const MIX: [(&str, u32); 6] = [
+    ("point_selects", 10),
+    ("simple_ranges", 1),
+    ("sum_ranges", 1),
+    ("order_ranges", 1),
+    ("distinct_ranges", 1),
+    ("range_size", 100),
 ];
 
 /// The settings of `mariadb-sysbench`.
@@ -125,49 +106,25 @@ pub(super) struct SysbenchSettings {
     pub(super) mix: BTreeMap<&'static str, String>,
 }
 
-impl Default for SysbenchSettings {
-    fn default() -> Self {
-        Self {
-            server: ServerSettings::default(),
-            script: SCRIPTS[0].to_owned(),
-            tables: 1,
-            table_size: 100_000,
-            mix: MIX.iter().map(|(name, default)| (*name, (*default).to_owned())).collect(),
-        }
-    }
-}
-
 impl SysbenchSettings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let mut settings = Self::default();
-        for (key, value) in texts {
-            settings.set(key, value).map_err(|problem| refusal(key, problem))?;
+        let mut reader = Reader::new(super::SYSBENCH, texts);
+        let server = ServerSettings::read(&mut reader)?;
+        let mut mix = BTreeMap::new();
+        for (name, default) in MIX {
+            let least = u32::from(name == "range_size");
+            mix.insert(name, reader.number(name, least..=10_000, default)?.to_string());
         }
+        let settings = Self {
+            server,
+            script: reader.word("script", &SCRIPTS, SCRIPTS[0])?.to_owned(),
+            tables: reader.number("tables", 1..=64, 1)?,
+            table_size: reader.number("table_size", 1_000..=10_000_000, 100_000)?,
+            mix,
+        };
+        reader.finish()?;
         Ok(settings)
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        if self.server.set(key, value)? {
-            return Ok(());
-        }
-        match key {
-            "script" => {
-                let choices = SCRIPTS.map(|script| (script, script.to_owned()));
-                self.script = choose(key, value, &choices)?;
-            }
-            "tables" => self.tables = number(key, value, 1, 64)?,
-            "table_size" => self.table_size = number(key, value, 1_000, 10_000_000)?,
-            _ => {
-                let Some((name, _)) = MIX.iter().find(|(name, _)| *name == key) else {
-                    let own = ["script", "tables", "table_size"].into_iter();
-                    return Err(unknown(super::SYSBENCH, key, own.chain(MIX.map(|it| it.0))));
-                };
-                let value = number(key, value, u32::from(*name == "range_size"), 10_000)?;
-                self.mix.insert(name, value.to_string());
-            }
-        }
-        Ok(())
     }
 }
 
@@ -191,75 +148,30 @@ pub(super) struct SmackSettings {
     pub(super) rounds: Option<u32>,
 }
 
-impl Default for SmackSettings {
-    fn default() -> Self {
-        Self {
-            server: ServerSettings::default(),
-            script: Smack::SelectKey,
-            engine: "MyISAM".to_owned(),
-            rows: 90_000,
-            rounds: None,
-        }
-    }
-}
-
 impl SmackSettings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let mut settings = Self::default();
-        for (key, value) in texts {
-            settings.set(key, value).map_err(|problem| refusal(key, problem))?;
-        }
+        let mut reader = Reader::new(super::SMACK, texts);
+        let scripts = [("select-key", Smack::SelectKey), ("update-select", Smack::UpdateSelect)];
+        let engines = ["MyISAM", "InnoDB", "Aria"];
+        let settings = Self {
+            server: ServerSettings::read(&mut reader)?,
+            script: reader.one_of("script", &scripts, Smack::SelectKey)?,
+            engine: reader.word("engine", &engines, engines[0])?.to_owned(),
+            rows: reader.number("rows", 1_000..=1_000_000, 90_000)?,
+            rounds: reader.parsed("rounds", None, rounds)?,
+        };
+        reader.finish()?;
         Ok(settings)
     }
+}
 
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        if self.server.set(key, value)? {
-            return Ok(());
-        }
-        match key {
-            "script" => {
-                let choices =
-                    [("select-key", Smack::SelectKey), ("update-select", Smack::UpdateSelect)];
-                self.script = choose(key, value, &choices)?;
-            }
-            "engine" => {
-                let choices = ["MyISAM", "InnoDB", "Aria"].map(|name| (name, name.to_owned()));
-                self.engine = choose(key, value, &choices)?;
-            }
-            "rows" => self.rows = number(key, value, 1_000, 1_000_000)?,
-            "rounds" if value == "auto" => self.rounds = None,
-            "rounds" => self.rounds = Some(number(key, value, 1, 10_000_000)?),
-            _ => {
-                let own = ["script", "engine", "rows", "rounds"];
-                return Err(unknown(super::SMACK, key, own.into_iter()));
-            }
-        }
-        Ok(())
+fn rounds(text: &str) -> Result<Option<u32>, String> {
+    if text == "auto" {
+        return Ok(None);
     }
-}
-
-fn refusal(setting: &str, problem: String) -> SettingError {
-    SettingError { setting: setting.to_owned(), problem }
-}
-
-fn unknown(workload: &str, key: &str, own: impl Iterator<Item = &'static str>) -> String {
-    let mut known: Vec<_> = own.chain(ServerSettings::names()).collect();
-    known.sort_unstable();
-    format!("{workload} has no setting {key:?}; there are: {}", known.join(", "))
-}
-
-fn choose<T: Clone>(key: &str, value: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    let chosen = choices.iter().find(|(word, _)| *word == value);
-    chosen.map(|(_, choice)| choice.clone()).ok_or_else(|| {
-        let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-        format!("{key} must be {} (found {value:?})", words.join(" or "))
-    })
-}
-
-fn number(key: &str, value: &str, least: u32, most: u32) -> Result<u32, String> {
-    let number = value.parse().ok().filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| format!("{key} must be {least} to {most} (found {value:?})"))
+    let rounds = number(text, &(1..=10_000_000)).map(Some);
+    rounds.map_err(|wrong| format!("{wrong}, or auto"))
 }
 
 #[cfg(test)]
@@ -316,11 +228,15 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         let refused = [
-            ("script", "oltp_insert", "script must be oltp_read_only or oltp_point_select or "),
-            ("allocator", "mine", "allocator must be libc or libc-one-arena or jemalloc or "),
+            ("script", "oltp_insert", "script must be oltp_read_only, oltp_point_select, "),
+            ("allocator", "mine", "allocator must be libc, libc-one-arena, jemalloc or "),
             ("table_size", "0", "table_size must be 1000 to 10000000 (found \"0\")"),
             ("range_size", "0", "range_size must be 1 to 10000 (found \"0\")"),
-            ("innodb_flush_log_at_trx_commit", "3", "innodb_flush_log_at_trx_commit must be 0 or "),
+            (
+                "innodb_flush_log_at_trx_commit",
+                "3",
+                "innodb_flush_log_at_trx_commit must be 0, 1 or 2",
+            ),
             ("table_open_cache_instances", "x", "table_open_cache_instances must be 1 to 64"),
             ("tabels", "1", "mariadb-sysbench has no setting \"tabels\"; there are: allocator, "),
         ];
@@ -330,8 +246,8 @@ mod tests {
             assert!(error.problem.starts_with(message), "{}", error.problem);
         }
         let refused = [
-            ("engine", "memory", "engine must be MyISAM or InnoDB or Aria (found \"memory\")"),
-            ("rounds", "0", "rounds must be 1 to 10000000 (found \"0\")"),
+            ("engine", "memory", "engine must be MyISAM, InnoDB or Aria (found \"memory\")"),
+            ("rounds", "0", "rounds must be 1 to 10000000, or auto (found \"0\")"),
             ("tables", "1", "mariadb-smack has no setting \"tables\""),
         ];
         for (key, value, message) in refused {

@@ -1,5 +1,6 @@
 //! Where PostgreSQL's programs are.
 
+use crate::search_path::{SearchPath, is_executable};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,11 +19,11 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Those in the first folder of `PATH` that has all, else the newest that Debian has.
-    pub(super) fn find() -> Option<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).chain(newest_first(Path::new(VERSIONS))).find_map(|folder| {
-            let found = |name| Some(folder.join(name)).filter(|file| file.is_file());
+    /// Those in the first folder of `path` that has all, else the newest that Debian has.
+    pub(super) fn find(path: &SearchPath) -> Option<Self> {
+        let folders = path.folders().map(Path::to_owned);
+        folders.chain(newest_first(Path::new(VERSIONS))).find_map(|folder| {
+            let found = |name| Some(folder.join(name)).filter(|file| is_executable(file));
             Some(Self {
                 postgres: found("postgres")?,
                 initdb: found("initdb")?,

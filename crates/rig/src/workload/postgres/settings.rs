@@ -2,6 +2,7 @@
 
 use super::NAME;
 use crate::workload::SettingError;
+use crate::workload::settings::Reader;
 use std::collections::BTreeMap;
 
 /// Which of pgbench's built-in transactions the clients run.
@@ -98,62 +99,24 @@ const MOST_BUFFERS: u32 = 1 << 20;
 impl Settings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let mut settings = Self::default();
-        for (key, value) in texts {
-            settings
-                .set(key, value)
-                .map_err(|problem| SettingError { setting: key.clone(), problem })?;
-        }
+        let default = Self::default();
+        let mut reader = Reader::new(NAME, texts);
+        let scripts = [Script::SelectOnly, Script::TpcbLike].map(|one| (one.option(), one));
+        let protocols = [Protocol::Simple, Protocol::Extended, Protocol::Prepared];
+        let protocols = protocols.map(|one| (one.option(), one));
+        let connections = [("socket", Connection::Socket), ("tcp", Connection::Tcp)];
+        let buffers = default.shared_buffers;
+        let settings = Self {
+            script: reader.one_of("script", &scripts, default.script)?,
+            scale: reader.number("scale", 1..=MOST_SCALE, default.scale)?,
+            protocol: reader.one_of("protocol", &protocols, default.protocol)?,
+            synchronous_commit: reader.switch("synchronous_commit", default.synchronous_commit)?,
+            shared_buffers: reader.mebibytes("shared_buffers", 1..=MOST_BUFFERS, buffers)?,
+            connection: reader.one_of("connection", &connections, default.connection)?,
+        };
+        reader.finish()?;
         Ok(settings)
     }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        match key {
-            "script" => {
-                let choices = [Script::SelectOnly, Script::TpcbLike];
-                self.script = choose(key, value, choices.map(|one| (one.option(), one)))?;
-            }
-            "scale" => {
-                let scale = value.parse().ok().filter(|scale| (1..=MOST_SCALE).contains(scale));
-                self.scale = scale
-                    .ok_or_else(|| format!("scale must be 1 to {MOST_SCALE} (found {value})"))?;
-            }
-            "protocol" => {
-                let choices = [Protocol::Simple, Protocol::Extended, Protocol::Prepared];
-                self.protocol = choose(key, value, choices.map(|one| (one.option(), one)))?;
-            }
-            "synchronous_commit" => {
-                self.synchronous_commit = choose(key, value, [("on", true), ("off", false)])?;
-            }
-            "shared_buffers" => {
-                let size = value.strip_suffix("MiB").and_then(|size| size.trim().parse().ok());
-                let size = size.filter(|size| (1..=MOST_BUFFERS).contains(size));
-                self.shared_buffers = size.ok_or_else(|| {
-                    format!("shared_buffers must be 1MiB to {MOST_BUFFERS}MiB (found {value:?})")
-                })?;
-            }
-            "connection" => {
-                let choices = [("socket", Connection::Socket), ("tcp", Connection::Tcp)];
-                self.connection = choose(key, value, choices)?;
-            }
-            _ => {
-                return Err(format!(
-                    "{NAME} has no setting {key:?}; there are: connection, protocol, scale, \
-                     script, shared_buffers, synchronous_commit"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn choose<T, const N: usize>(key: &str, value: &str, choices: [(&str, T); N]) -> Result<T, String> {
-    let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-    let words = words.join(" or ");
-    let chosen = choices.into_iter().find(|(word, _)| *word == value);
-    chosen
-        .map(|(_, choice)| choice)
-        .ok_or_else(|| format!("{key} must be {words} (found {value:?})"))
 }
 
 #[cfg(test)]
@@ -203,9 +166,9 @@ mod tests {
     fn what_makes_no_sense_is_refused_by_name() {
         let refused = [
             ("script", "tpcc", "script must be select-only or tpcb-like (found \"tpcc\")"),
-            ("scale", "0", "scale must be 1 to 1000 (found 0)"),
-            ("scale", "1e3", "scale must be 1 to 1000 (found 1e3)"),
-            ("protocol", "", "protocol must be simple or extended or prepared (found \"\")"),
+            ("scale", "0", "scale must be 1 to 1000 (found \"0\")"),
+            ("scale", "1e3", "scale must be 1 to 1000 (found \"1e3\")"),
+            ("protocol", "", "protocol must be simple, extended or prepared (found \"\")"),
             ("synchronous_commit", "local", "synchronous_commit must be on or off"),
             ("shared_buffers", "128", "shared_buffers must be 1MiB to 1048576MiB"),
             ("shared_buffers", "0MiB", "shared_buffers must be 1MiB to 1048576MiB"),

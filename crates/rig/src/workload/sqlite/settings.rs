@@ -1,6 +1,8 @@
 //! The settings of the SQLite workload: five factors and a size, from text and back.
 
+use super::NAME;
 use crate::workload::SettingError;
+use crate::workload::settings::{Reader, refusal};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -75,53 +77,24 @@ const MOST_ROWS: u32 = 100_000_000;
 impl Settings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let mut settings = Self::default();
-        for (key, value) in texts {
-            settings.set(key, value).map_err(|problem| refusal(key, problem))?;
-        }
+        let default = Self::default();
+        let mut reader = Reader::new(NAME, texts);
+        let databases = [("memory", Database::Memory), ("file", Database::File)];
+        let caches = [("shared", Cache::Shared), ("private", Cache::Private)];
+        let mutexes = [("none", false), ("connection", true)];
+        let allocators = [("libc", Allocator::Libc), ("mimalloc", Allocator::Mimalloc)];
+        let settings = Self {
+            database: reader.one_of("database", &databases, default.database)?,
+            cache: reader.one_of("cache", &caches, default.cache)?,
+            connection_mutex: reader.one_of("mutex", &mutexes, default.connection_mutex)?,
+            memstatus: reader.switch("memstatus", default.memstatus)?,
+            allocator: reader.one_of("allocator", &allocators, default.allocator)?,
+            mmap: reader.parsed("mmap", default.mmap, mapped)?,
+            rows: reader.number("rows", LEAST_ROWS..=MOST_ROWS, default.rows)?,
+        };
+        reader.finish()?;
         settings.fit_together()?;
         Ok(settings)
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        match key {
-            "database" => {
-                let choices = [("memory", Database::Memory), ("file", Database::File)];
-                self.database = choose(key, value, choices)?;
-            }
-            "cache" => {
-                let choices = [("shared", Cache::Shared), ("private", Cache::Private)];
-                self.cache = choose(key, value, choices)?;
-            }
-            "mutex" => {
-                self.connection_mutex =
-                    choose(key, value, [("none", false), ("connection", true)])?;
-            }
-            "memstatus" => self.memstatus = choose(key, value, [("on", true), ("off", false)])?,
-            "allocator" => {
-                let choices = [("libc", Allocator::Libc), ("mimalloc", Allocator::Mimalloc)];
-                self.allocator = choose(key, value, choices)?;
-            }
-            "mmap" => {
-                self.mmap = bytes(value).filter(|&size| size <= MOST_MMAP).ok_or_else(|| {
-                    format!("mmap must be 0 to 2047MiB, such as 256MiB (found {value:?})")
-                })?;
-            }
-            "rows" => {
-                let rows = value.parse().ok();
-                let rows = rows.filter(|rows| (LEAST_ROWS..=MOST_ROWS).contains(rows));
-                self.rows = rows.ok_or_else(|| {
-                    format!("rows must be {LEAST_ROWS} to {MOST_ROWS} (found {value})")
-                })?;
-            }
-            _ => {
-                return Err(format!(
-                    "sqlite-oltp has no setting {key:?}; \
-                     there are: allocator, cache, database, memstatus, mmap, mutex, rows"
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// A database in memory *is* its page cache: private caches would be separate, empty
@@ -139,17 +112,10 @@ impl Settings {
     }
 }
 
-fn refusal(setting: &str, problem: impl Into<String>) -> SettingError {
-    SettingError { setting: setting.to_owned(), problem: problem.into() }
-}
-
-fn choose<T, const N: usize>(key: &str, value: &str, choices: [(&str, T); N]) -> Result<T, String> {
-    let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-    let words = words.join(" or ");
-    let chosen = choices.into_iter().find(|(word, _)| *word == value);
-    chosen
-        .map(|(_, choice)| choice)
-        .ok_or_else(|| format!("{key} must be {words} (found {value:?})"))
+/// The most that a connection may map.
+fn mapped(text: &str) -> Result<u32, String> {
+    let size = bytes(text).filter(|&size| size <= MOST_MMAP);
+    size.ok_or_else(|| "must be 0 to 2047MiB, such as 256MiB".to_owned())
 }
 
 /// A number of bytes, or of MiB with that suffix.
@@ -214,7 +180,7 @@ mod tests {
             ("mmap", "3000MiB", "mmap must be 0 to 2047MiB, such as 256MiB (found \"3000MiB\")"),
             ("mmap", "99999999999999999999MiB", "mmap must be 0 to 2047MiB"),
             ("mmap", "-1", "mmap must be 0 to 2047MiB"),
-            ("rows", "0", "rows must be 1000 to 100000000 (found 0)"),
+            ("rows", "0", "rows must be 1000 to 100000000 (found \"0\")"),
             ("rwos", "5", "sqlite-oltp has no setting \"rwos\""),
             ("cache", "private", "cache = private needs database = file"),
             ("mmap", "1MiB", "mmap above 0 needs database = file"),
