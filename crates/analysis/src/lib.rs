@@ -81,11 +81,7 @@ const ATTAINED: f64 = 0.95;
 /// left out, and a caveat says so. All numbers are finite.
 #[must_use]
 pub fn analyse(record: &RunRecord) -> Findings {
-    let measured: Vec<&TrialRecord> = record
-        .trials
-        .iter()
-        .filter(|trial| trial.counts() && trial.id.phase != Phase::WarmUp)
-        .collect();
+    let measured = measured(record);
     // What the sweep measured with a treatment is for that treatment's curve alone.
     let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =
         measured.iter().copied().partition(|trial| is_apart(trial));
@@ -157,6 +153,12 @@ pub fn analyse(record: &RunRecord) -> Findings {
         collector,
         caveats,
     }
+}
+
+/// Trials that count, of all arms.
+fn measured(record: &RunRecord) -> Vec<&TrialRecord> {
+    let count = |trial: &&TrialRecord| trial.counts() && trial.id.phase != Phase::WarmUp;
+    record.trials.iter().filter(count).collect()
 }
 
 /// What the sweep's throughputs say.
