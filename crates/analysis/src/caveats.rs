@@ -288,6 +288,15 @@ fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
                               values; measure at least 2 blocks.",
         );
     }
+    for label in &drawn.sweep.treated.unproven {
+        caveats.add(
+            Warning,
+            format!(
+                "The curve with {label} is left out: a start of it was not what it claims; see \
+                 the proofs."
+            ),
+        );
+    }
     if drawn.sweep.curve.points.len() == 1 {
         caveats.add(
             Note,

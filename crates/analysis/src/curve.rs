@@ -4,6 +4,7 @@ use crate::number::{estimate, finite, median, point, quotient, tally};
 use crate::slices::{Block, Slice, sweep_at};
 use kneepoint_model::{Point, amdahl, bounds, usl};
 use kneepoint_stats::Interval;
+use kneepoint_stats::interval::percentile_interval;
 use kneepoint_stats::two_way::{Observation, TwoWay, fit};
 use kneepoint_vocab::findings::{Curve, CurvePoint, Fit, Knee, Shape};
 use kneepoint_vocab::units::{Nanos, PerSecond, Ratio, Seconds, Unit};
@@ -30,7 +31,7 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// From the baseline's counting sweep slices.
+    /// From the counting sweep slices of one arm.
     pub(crate) fn build(trials: &[&'a TrialRecord], seed: u64) -> Self {
         let mut by_level: BTreeMap<Level, Vec<&'a TrialRecord>> = BTreeMap::new();
         for trial in trials {
@@ -38,10 +39,21 @@ impl<'a> Sweep<'a> {
                 by_level.entry(trial.id.level).or_default().push(trial);
             }
         }
-        let levels: Vec<(Level, Vec<&TrialRecord>)> = by_level.into_iter().collect();
+        Self::of(by_level.into_iter().collect(), seed)
+    }
+
+    fn of(levels: Vec<(Level, Vec<&'a TrialRecord>)>, seed: u64) -> Self {
         let plain = levels.iter().map(|(_, trials)| geometric_mean(trials)).collect();
         let model = fit(&observations(&levels), RESAMPLES, seed).ok();
         Self { levels, model, plain }
+    }
+
+    /// One model of two arms that were measured in the same blocks: this one's levels in their
+    /// places, then those of `other`, the first of them at the place returned. Only for ratios:
+    /// it knows no cores.
+    pub(crate) fn beside(&self, other: &Self, seed: u64) -> (Self, usize) {
+        let levels = [&self.levels[..], &other.levels[..]].concat();
+        (Self::of(levels, seed), self.levels.len())
     }
 
     /// Whether intervals could be had.
@@ -73,6 +85,11 @@ impl<'a> Sweep<'a> {
         peak(on.len(), |at| self.value(on[at])).map(|at| on[at])
     }
 
+    /// Position of the fewest clients on `cores` cores.
+    pub(crate) fn first_on(&self, cores: u32) -> Option<usize> {
+        self.on(cores).first().copied()
+    }
+
     pub(crate) fn value(&self, level: usize) -> f64 {
         self.model.as_ref().map_or(self.plain[level], |model| model.value(level))
     }
@@ -94,6 +111,20 @@ impl<'a> Sweep<'a> {
             Some(model) if over != under => from_interval(model.ratio(over, under, confidence)),
             _ => point(quotient(self.value(over), self.value(under))),
         }
+    }
+
+    /// The ratio of two levels over that of two others, each by position: over, under.
+    pub(crate) fn ratio_of_ratios(&self, above: [usize; 2], below: [usize; 2]) -> Estimate<Ratio> {
+        let logs = |value: &dyn Fn(usize) -> f64| {
+            let ratio = |[over, under]: [usize; 2]| value(over).ln() - value(under).ln();
+            ratio(above) - ratio(below)
+        };
+        let middle = logs(&|level| self.value(level));
+        let Some(model) = &self.model else { return point(middle.exp()) };
+        let drawn: Vec<f64> = (0..model.resamples())
+            .map(|resample| logs(&|level| model.replicate(level, resample)))
+            .collect();
+        from_interval(percentile_interval(middle, &drawn, CONFIDENCE).map(f64::exp))
     }
 }
 

@@ -297,6 +297,7 @@ mod tests {
         Plan {
             clients: kneepoint_vocab::Clients::Inside,
             generator_cores: 0,
+            sweep_arms: Vec::new(),
             protocol: kneepoint_vocab::ProtocolName::Default,
             level_order: kneepoint_vocab::LevelOrder::Random,
             warm_up: None,

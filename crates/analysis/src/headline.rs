@@ -4,8 +4,8 @@ use crate::by_cores::Fewer;
 use crate::generator::remedy;
 use crate::saturation::words_of;
 use crate::{Limits, Swept, words};
-use kneepoint_vocab::findings::{Cause, CauseKind, Curve, Effect, Shape, Verdict};
-use kneepoint_vocab::{ArmRole, TaskOwner};
+use kneepoint_vocab::findings::{Cause, CauseKind, Curve, Effect, Shape, TreatedCurve, Verdict};
+use kneepoint_vocab::{ArmId, ArmRole, Estimate, Ratio, TaskOwner};
 
 /// What the sentence is made from.
 pub(crate) struct Told<'a> {
@@ -27,8 +27,31 @@ pub(crate) fn headline(told: &Told<'_>) -> String {
     parts.extend(limits.map(|one| format!("the load generator limits it: {}", remedy(one))));
     parts.extend(told.causes.first().map(reason));
     parts.extend(saturated(told, limits.is_some()));
-    parts.extend(cure(told.causes, told.effects));
+    let (cured, by) = cure(told.causes, told.effects);
+    parts.extend(cured);
+    if let Some(further) = furthest(&told.sweep.treated.curves) {
+        let treated = scales_with(further);
+        match (parts.last_mut(), by) {
+            (Some(cured), Some(arm)) if *arm == further.arm => {
+                cured.push_str(&format!(", which {treated}"));
+            }
+            _ => parts.push(format!("{} {treated}", further.label)),
+        }
+    }
     format!("{}.", parts.join("; "))
+}
+
+/// The treatment that scales furthest, of those that do so further than the baseline.
+fn furthest(treated: &[TreatedCurve]) -> Option<&TreatedCurve> {
+    let known = |one: &&TreatedCurve| one.further.half_width() > 0.0;
+    let further = treated.iter().filter(known).filter(|one| one.further.low.0 > 1.0);
+    further.max_by(|a, b| a.speedup.value.0.total_cmp(&b.speedup.value.0))
+}
+
+/// `scales 1.90× to 2 clients`.
+fn scales_with(treated: &TreatedCurve) -> String {
+    let clients = words::counted(treated.curve.peak.clients, "client");
+    format!("scales {} to {clients}", rounded(&treated.speedup))
 }
 
 fn fewer_cores(fewer: &Fewer) -> String {
@@ -105,8 +128,8 @@ fn reason(cause: &Cause) -> String {
     format!("{share} of the loss is {one} ({name})")
 }
 
-/// The greatest proven cure; of the first cause, if there is one for it.
-fn cure(causes: &[Cause], effects: &[Effect]) -> Option<String> {
+/// The greatest proven cure, and its arm; of the first cause, if there is one for it.
+fn cure<'a>(causes: &[Cause], effects: &'a [Effect]) -> (Option<String>, Option<&'a ArmId>) {
     let ratio = |effect: &Effect| effect.ratio.map_or(0.0, |ratio| ratio.value.0);
     let better = || {
         effects
@@ -119,15 +142,15 @@ fn cure(causes: &[Cause], effects: &[Effect]) -> Option<String> {
         .and_then(|arm| better().find(|effect| &effect.arm == arm));
     let best = better().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     if let Some(effect) = of_first.or(best) {
-        return Some(format!("{} with {}", factor(effect), effect.label));
+        let factor = effect.ratio.as_ref().map(rounded).unwrap_or_default();
+        return (Some(format!("{factor} with {}", effect.label)), Some(&effect.arm));
     }
     let tried = effects.iter().filter(|effect| effect.role == ArmRole::Treatment).count();
-    (tried > 0).then(|| "no treatment tried helps".to_owned())
+    ((tried > 0).then(|| "no treatment tried helps".to_owned()), None)
 }
 
-/// The ratio with as many decimals as its interval allows.
-fn factor(effect: &Effect) -> String {
-    let Some(ratio) = effect.ratio else { return String::new() };
+/// A ratio with as many decimals as its interval allows.
+fn rounded(ratio: &Estimate<Ratio>) -> String {
     let half = ratio.half_width();
     if half < 0.29 || ratio.value.0 >= 10.0 {
         return words::times(ratio.value.0);

@@ -6,6 +6,7 @@
 //! | module | what it answers |
 //! |---|---|
 //! | `curve`, `by_cores` | where does it stop scaling, on how many cores? |
+//! | `treated` | where does it stop scaling with a treatment? |
 //! | `slices`, `accounts`, `balance` | where did the cores of each level go? |
 //! | `requests`, `generator`, `counts` | is it the load generator, and do both count alike? |
 //! | `instruments`, `saturation` | what `vmstat`, `top -H` and `iostat` show; is one thread full? |
@@ -48,6 +49,7 @@ mod slices;
 mod stability;
 mod stacks;
 mod thread_ledger;
+mod treated;
 mod words;
 
 use crate::accounts::Accounts;
@@ -58,6 +60,7 @@ use crate::evidence::Evidence;
 use crate::groups::Groups;
 use crate::slices::{Functions, Slice, digest, sweep_at};
 use crate::stacks::Stacks;
+use crate::treated::{Treated, is_apart, levels};
 use kneepoint_vocab::findings::{
     Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
     Severity, TaskLine,
@@ -78,11 +81,10 @@ const ATTAINED: f64 = 0.95;
 /// left out, and a caveat says so. All numbers are finite.
 #[must_use]
 pub fn analyse(record: &RunRecord) -> Findings {
-    let counting: Vec<&TrialRecord> = record
-        .trials
-        .iter()
-        .filter(|trial| trial.counts() && trial.id.phase != Phase::WarmUp)
-        .collect();
+    let measured = measured(record);
+    // What the sweep measured with a treatment is for that treatment's curve alone.
+    let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =
+        measured.iter().copied().partition(|trial| is_apart(trial));
     let stacks = Stacks::new(&record.stacks);
     let groups = Groups::build(&counting, &stacks);
     let functions = Functions::build(&counting, &stacks, &groups);
@@ -93,7 +95,11 @@ pub fn analyse(record: &RunRecord) -> Findings {
         counting.iter().copied().filter(|trial| trial.id.arm.0 == ArmId::BASELINE).collect();
     let levels = levels(&baseline);
     let accounts = Accounts::build(&slices, &levels, record.plan.seed);
-    let sweep = Swept::build(record, &baseline, &slices, &accounts);
+    let sweep = curve::Sweep::build(&baseline, record.plan.seed);
+    let treated = treated::treated(record, &sweep, &apart, |trials| {
+        digest(trials, &groups, &functions, &stacks, record.plan.clients)
+    });
+    let sweep = Swept::build(&sweep, treated, &slices, &accounts, focus);
     let compared = effects::compare(record, &counting);
     let scales = scales(&sweep.curve, focus);
     let limits = Limits::build(record, &baseline, &accounts, &levels, scales);
@@ -101,8 +107,8 @@ pub fn analyse(record: &RunRecord) -> Findings {
     let why = Why { accounts, groups, functions, stacks, slices, focus };
     let (mut causes, ledgers) = why.explain(scales, &compared.effects);
     limits.follow(&mut causes);
-    let protocol = protocol::protocol(record, &counting, &sweep, compared.blocks);
-    let collector = collector::collector(&counting, &why.stacks, focus, compared.on_off);
+    let protocol = protocol::protocol(record, &measured, &sweep, compared.blocks);
+    let collector = collector::collector(&measured, &why.stacks, focus, compared.on_off);
     let caveats = caveats::caveats(&caveats::Drawn {
         record,
         protocol: &protocol,
@@ -113,7 +119,7 @@ pub fn analyse(record: &RunRecord) -> Findings {
         collector: &collector,
         few_starts: compared.few_starts,
         limits: &limits,
-        counts_off: counts::unexplained(&counting),
+        counts_off: counts::unexplained(&measured),
     });
     let headline = headline::headline(&headline::Told {
         sweep: &sweep,
@@ -134,13 +140,14 @@ pub fn analyse(record: &RunRecord) -> Findings {
         noise: compared.noise,
         curve: sweep.curve,
         by_cores: sweep.by_cores,
+        treated: sweep.treated.curves,
         ledgers,
         focus,
         causes,
         on_cpu: why.on_cpu(),
         effects: compared.effects,
         generator: limits.generator,
-        counts: counts::counts(&counting),
+        counts: counts::counts(&measured),
         stability: stability::stability(&record.trials),
         instruments: limits.instruments,
         collector,
@@ -148,13 +155,10 @@ pub fn analyse(record: &RunRecord) -> Findings {
     }
 }
 
-/// Levels that the sweep measured, ascending.
-fn levels(baseline: &[&TrialRecord]) -> Vec<Level> {
-    let sweep = baseline.iter().filter(|trial| trial.id.phase == Phase::Sweep);
-    let mut levels: Vec<Level> = sweep.map(|trial| trial.id.level).collect();
-    levels.sort_unstable();
-    levels.dedup();
-    levels
+/// Trials that count, of all arms.
+fn measured(record: &RunRecord) -> Vec<&TrialRecord> {
+    let count = |trial: &&TrialRecord| trial.counts() && trial.id.phase != Phase::WarmUp;
+    record.trials.iter().filter(count).collect()
 }
 
 /// What the sweep's throughputs say.
@@ -164,25 +168,27 @@ pub(crate) struct Swept {
     /// On each number of cores; empty where only one was measured.
     pub(crate) by_cores: Vec<CoresCurve>,
     pub(crate) fewer: Option<Fewer>,
+    /// With treatments that the sweep measured beside the baseline.
+    pub(crate) treated: Treated,
     pub(crate) has_intervals: bool,
     pub(crate) blocks: u32,
 }
 
 impl Swept {
     fn build(
-        record: &RunRecord,
-        baseline: &[&TrialRecord],
+        sweep: &curve::Sweep<'_>,
+        treated: Treated,
         slices: &[Slice<'_>],
         accounts: &Accounts,
+        focus: Level,
     ) -> Self {
-        let focus = record.plan.focus;
-        let sweep = curve::Sweep::build(baseline, record.plan.seed);
         let demand = accounts.reference_level.map(|_| accounts.reference.demand);
-        let cores = by_cores::cores_of(&sweep, focus);
+        let cores = by_cores::cores_of(sweep, focus);
         Self {
-            curve: curve::curve(&sweep, slices, demand, focus, cores),
-            by_cores: by_cores::by_cores(&sweep, slices, demand, focus),
-            fewer: by_cores::fewer(&sweep),
+            curve: curve::curve(sweep, slices, demand, focus, cores),
+            by_cores: by_cores::by_cores(sweep, slices, demand, focus),
+            fewer: by_cores::fewer(sweep),
+            treated,
             has_intervals: sweep.has_intervals(),
             blocks: sweep.blocks(),
         }

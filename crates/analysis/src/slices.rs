@@ -8,7 +8,7 @@ use crate::stacks::{Function, Stacks, function_of};
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::units::Unit;
 use kneepoint_vocab::{
-    ArmId, Clients, CoreTime, Fact, Frame, Level, Phase, StackId, StackKind, TaskOwner, ThreadRole,
+    Clients, CoreTime, Fact, Frame, Level, Phase, StackId, StackKind, TaskOwner, ThreadRole,
     ThreadTime, TrialRecord, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,13 +157,13 @@ pub(crate) fn digest<'a>(
         .collect()
 }
 
-/// Sweep slices of the baseline at one level.
+/// Sweep slices at one level: of the baseline, unless `slices` hold a treatment's sweep alone.
 pub(crate) fn sweep_at<'s, 'a>(slices: &'s [Slice<'a>], level: Level) -> Vec<&'s Slice<'a>> {
     slices
         .iter()
         .filter(|slice| {
             let id = &slice.trial.id;
-            id.phase == Phase::Sweep && id.level == level && id.arm.0 == ArmId::BASELINE
+            id.phase == Phase::Sweep && id.level == level
         })
         .collect()
 }

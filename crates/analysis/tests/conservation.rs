@@ -94,6 +94,9 @@ fn plausible() -> impl Strategy<Value = RunRecord> {
             }
             record.trials.push(trial);
         }
+        if seed % 2 == 0 {
+            record.plan.sweep_arms = vec![ArmId::new("other")];
+        }
         if !ended {
             record.end = None;
         }

@@ -94,10 +94,19 @@ fn a_run_without_privileges() {
     check("fallback");
 }
 
+/// A treatment at every level: its curve is a row of the summary, and the headline tells of it.
+#[test]
+fn a_run_with_the_curve_of_a_treatment() {
+    check("treated-curve");
+    let findings = findings("treated-curve");
+    assert_eq!(findings.treated.len(), 1);
+    assert!(findings.headline.contains("which scales"), "{}", findings.headline);
+}
+
 /// Far below what a checkout would mind.
 #[test]
 fn fixtures_are_small_and_hold_no_page() {
-    for name in ["sqlite-shared-cache", "cut-off", "fallback"] {
+    for name in ["sqlite-shared-cache", "cut-off", "fallback", "treated-curve"] {
         let files = std::fs::read_dir(fixture(name)).unwrap().map(Result::unwrap);
         let mut bytes = 0;
         for file in files {

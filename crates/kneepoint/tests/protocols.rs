@@ -46,6 +46,44 @@ fn a_published_protocol_runs_the_baseline_alone_and_says_so() {
     assert!(told.out.contains("published protocol"), "{told:?}");
 }
 
+/// A treatment named in the sweep is measured at every level of every block, and a published
+/// protocol does without it.
+#[test]
+fn a_treatment_of_the_sweep_has_its_curve() {
+    let _alone = common::alone();
+    let sandbox = sandbox();
+    for name in ["short.toml", "published.toml"] {
+        let text = fs::read_to_string(sandbox.path(name)).unwrap();
+        let asked = "focus = \"2\"\ntreatments = [\"sqlite-private-cache\"]";
+        fs::write(sandbox.path(name), text.replacen("focus = \"2\"", asked, 1)).unwrap();
+    }
+    let plan = sandbox.run(&["run", "short.toml", "--dry-run"]);
+    assert!(plan.out.contains("sweep       also with "), "{plan:?}");
+    let protocol = ["run", "published.toml", "--protocol", "published", "--dry-run"];
+    let plan = sandbox.run(&protocol);
+    assert!(plan.code == Some(0) && !plan.out.contains("also with"), "{plan:?}");
+    let ran = sandbox.run(&["run", "short.toml", "--levels", "1,2,3", "--out", "run", "--json"]);
+    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let [treated] = &findings.treated[..] else { panic!("{ran:?}") };
+    let clients = |curve: &kneepoint_vocab::findings::Curve| -> Vec<u32> {
+        curve.points.iter().map(|point| point.level.clients).collect()
+    };
+    assert_eq!(clients(&treated.curve), [1, 2, 3]);
+    assert_eq!(clients(&findings.curve), [1, 2, 3]);
+    let run = kneepoint_lab::open(&sandbox.path("run")).unwrap();
+    let of_sweep =
+        |trial: &&kneepoint_vocab::TrialRecord| trial.id.phase == Phase::Sweep && trial.counts();
+    let cells: BTreeSet<(u32, String, u32)> = run
+        .trials
+        .iter()
+        .filter(of_sweep)
+        .map(|trial| (trial.id.block, trial.id.arm.0.clone(), trial.id.level.clients))
+        .collect();
+    assert_eq!(cells.len(), 2 * 2 * 3, "{cells:?}");
+    let told = sandbox.run(&["report", "run"]);
+    assert!(told.out.lines().any(|line| line.starts_with("treated ")), "{told:?}");
+}
+
 #[test]
 fn a_published_protocol_that_cannot_be_is_refused() {
     let sandbox = sandbox();

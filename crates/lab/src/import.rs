@@ -207,6 +207,7 @@ fn plan(options: &ImportOptions, trials: &[TrialRecord], formats: &[Format]) -> 
         operation: options.operation.clone().unwrap_or_else(|| first.operation().to_owned()),
         clients: Clients::Apart,
         generator_cores: 0,
+        sweep_arms: Vec::new(),
         protocol: ProtocolName::Imported,
         level_order: LevelOrder::Ascending,
         warm_up: None,

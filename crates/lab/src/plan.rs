@@ -5,7 +5,7 @@ use crate::schedule::{Step, estimate, schedule};
 use anyhow::{Result, ensure};
 use kneepoint_rig::recipe::level::resolve_all;
 use kneepoint_rig::recipe::{LevelSpec, Published};
-use kneepoint_vocab::{ArmRole, Level, LevelOrder, Nanos, Plan, ProtocolName, Ratio};
+use kneepoint_vocab::{ArmId, ArmRole, Level, LevelOrder, Nanos, Plan, ProtocolName, Ratio};
 
 /// Window of a slice where the recipe names none.
 const SLICE: Nanos = Nanos::from_millis(500);
@@ -55,6 +55,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         focus: Level { clients: recipe.focus.resolve(cores), cores },
         levels,
         arms: recipe.arms().into_iter().map(|arm| arm.plan).collect(),
+        sweep_arms: recipe.sweep_treatments.iter().map(|one| ArmId::new(&one.id)).collect(),
         slice: protocol.slice.unwrap_or(SLICE),
         ramp: protocol.ramp.unwrap_or(RAMP),
         sweep_blocks: protocol.sweep_blocks.unwrap_or(SWEEP_BLOCKS),
@@ -93,6 +94,7 @@ fn as_published(
         focus: below.or(here.first()).copied().unwrap_or(own.focus),
         levels,
         arms: own.arms.into_iter().filter(|arm| arm.role == ArmRole::Baseline).collect(),
+        sweep_arms: Vec::new(),
         slice: published.slice,
         ramp: published.ramp,
         sweep_blocks: published.repetitions,
@@ -169,7 +171,7 @@ fn fresh_seed() -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, Clients};
+    use kneepoint_vocab::{ArmPlan, Clients};
 
     /// Two levels, four arms.
     pub(crate) fn small_plan() -> Plan {
@@ -198,6 +200,7 @@ pub(crate) mod tests {
                 arm(ArmId::UNPROBED, ArmRole::Unprobed),
                 arm("other", ArmRole::Treatment),
             ],
+            sweep_arms: Vec::new(),
             slice: SLICE,
             ramp: RAMP,
             sweep_blocks: 4,

@@ -1,8 +1,8 @@
 //! The order of everything a run does, laid out before the first step.
 //!
 //! A run is a few rounds. Each round starts every arm anew (a start is one draw of the memory
-//! layout), then interleaves: sweep blocks hold every level once, effect blocks every arm once,
-//! both in random order. Drift of the machine so hits all levels and arms alike.
+//! layout), then interleaves: sweep blocks hold every level once, for the baseline and for each
+//! treatment that the sweep measures, effect blocks every arm once, both in random order. Drift of the machine so hits all levels and arms alike.
 
 use crate::order::Order;
 use kneepoint_vocab::{ArmId, Level, LevelOrder, Nanos, Phase, Plan};
@@ -75,10 +75,14 @@ pub(crate) fn schedule(plan: &Plan) -> Vec<Step> {
     steps
 }
 
+/// One block: each of the sweep's arms at each level; where levels ascend, arms alternate.
 fn sweep(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
+    let baseline = ArmId::new(ArmId::BASELINE);
+    let arms: Vec<&ArmId> = std::iter::once(&baseline).chain(&plan.sweep_arms).collect();
+    let cells = plan.levels.len() * arms.len();
     let indices = match plan.level_order {
-        LevelOrder::Random => order.next(plan.levels.len()),
-        LevelOrder::Ascending => (0..plan.levels.len()).collect(),
+        LevelOrder::Random => order.next(cells),
+        LevelOrder::Ascending => (0..cells).collect(),
     };
     (0..)
         .zip(indices)
@@ -87,8 +91,8 @@ fn sweep(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
                 phase: Phase::Sweep,
                 block,
                 position,
-                arm: ArmId::new(ArmId::BASELINE),
-                level: plan.levels[index],
+                arm: arms[index % arms.len()].clone(),
+                level: plan.levels[index / arms.len()],
                 start,
             })
         })
@@ -154,20 +158,27 @@ mod tests {
         #[test]
         fn every_block_holds_every_level_and_arm_once(
             seed: u64, sweeps in 1_u32..9, least in 1_u32..9, more in 0_u32..9, per in 1_u32..5,
+            treated: bool,
         ) {
             let mut plan = small_plan();
             plan.seed = seed;
+            plan.sweep_arms = if treated { vec![ArmId::new("other")] } else { vec![] };
             plan.sweep_blocks = sweeps;
             plan.effect_blocks = (least, least + more);
             plan.blocks_per_start = per;
             let steps = schedule(&plan);
             let sweep = slices(&steps, Phase::Sweep);
-            prop_assert_eq!(sweep.len(), sweeps as usize * plan.levels.len());
-            for block in 0..sweeps {
-                let mut levels: Vec<_> =
-                    sweep.iter().filter(|s| s.block == block).map(|s| s.level).collect();
+            let arms = [&[ArmId::new(ArmId::BASELINE)], &plan.sweep_arms[..]].concat();
+            prop_assert_eq!(sweep.len(), sweeps as usize * plan.levels.len() * arms.len());
+            for (block, arm) in (0..sweeps).flat_map(|block| arms.iter().map(move |a| (block, a))) {
+                let of_it = sweep.iter().filter(|s| s.block == block && s.arm == *arm);
+                let mut levels: Vec<_> = of_it.map(|s| s.level).collect();
                 levels.sort_unstable();
                 prop_assert_eq!(&levels, &plan.levels);
+            }
+            for block in 0..sweeps {
+                let places = sweep.iter().filter(|s| s.block == block).map(|s| s.position);
+                prop_assert!(places.eq(0..u32::try_from(plan.levels.len() * arms.len()).unwrap()));
             }
             let effects = slices(&steps, Phase::Effects);
             prop_assert_eq!(effects.len(), (least + more) as usize * plan.arms.len());
@@ -196,6 +207,30 @@ mod tests {
         let slice = plan.ramp + plan.slice + SLICE_OVERHEAD_ESTIMATE;
         let whole = START_ESTIMATE.0 + Nanos::from_millis(9000).0 + 6 * slice.0;
         assert_eq!(outlook(&plan, &steps, &BTreeSet::new()), Nanos(whole));
+    }
+
+    #[test]
+    fn arms_of_the_sweep_are_mixed_with_the_baseline_and_cost_their_time() {
+        let mut plan = small_plan();
+        let alone = outlook(&plan, &schedule(&plan), &BTreeSet::new());
+        plan.sweep_arms = vec![ArmId::new("other")];
+        let steps = schedule(&plan);
+        let slice = plan.ramp + plan.slice + SLICE_OVERHEAD_ESTIMATE;
+        let more = u64::from(plan.sweep_blocks) * 2 * slice.0;
+        assert_eq!(outlook(&plan, &steps, &BTreeSet::new()), Nanos(alone.0 + more));
+        // Each place of a block goes to both arms in the long run: neither always comes first.
+        plan.sweep_blocks = 200;
+        let steps = schedule(&plan);
+        let firsts = slices(&steps, Phase::Sweep).into_iter().filter(|s| s.position == 0);
+        let baseline = firsts.filter(|s| s.arm.0 == ArmId::BASELINE).count();
+        assert!((70..=130).contains(&baseline), "{baseline} of 200");
+        // Ascending, both arms are measured at a level before the next one.
+        plan.level_order = LevelOrder::Ascending;
+        plan.sweep_blocks = 1;
+        let steps = schedule(&plan);
+        let order = slices(&steps, Phase::Sweep).into_iter();
+        let order: Vec<_> = order.map(|s| (s.level.clients, s.arm.0.as_str())).collect();
+        assert_eq!(order, [(1, "baseline"), (1, "other"), (4, "baseline"), (4, "other")]);
     }
 
     #[test]

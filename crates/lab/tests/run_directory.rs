@@ -31,6 +31,7 @@ fn plan() -> Plan {
         operation: "operations".into(),
         clients: kneepoint_vocab::Clients::Inside,
         generator_cores: 0,
+        sweep_arms: Vec::new(),
         protocol: kneepoint_vocab::ProtocolName::Default,
         level_order: kneepoint_vocab::LevelOrder::Random,
         warm_up: None,

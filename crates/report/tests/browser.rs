@@ -30,6 +30,9 @@ const PLAY: &str = r##"<script>
     return tip.hidden ? "" : tip.textContent;
   };
   seen.curve = point(document.querySelectorAll("svg.wide .reading")[1]);
+  seen.treated = point(document.querySelector("svg.wide .beside .reading"));
+  const stroke = (name) => getComputedStyle(document.querySelector("svg.wide " + name)).stroke;
+  seen.apart = String(stroke(".beside .curve") !== stroke("> .curve"));
   seen.band = point(document.querySelector("svg.wide a.band"));
   seen.frame = point(document.querySelector(".frame"));
   const causes = document.querySelectorAll("details.cause");
@@ -136,7 +139,7 @@ fn a_reader_uses_the_page() {
         println!("SKIP browser: chromium not found");
         return;
     };
-    let page = html::render(&synthetic::findings());
+    let page = html::render(&synthetic::treated::beside(synthetic::findings()));
     let folder = folder();
     let file = |file: &str, content: &str| {
         let path = folder.join(file);
@@ -156,6 +159,9 @@ fn a_reader_uses_the_page() {
     };
     reads("curve", "4.60k");
     reads("curve", "switches/s");
+    reads("curve", "private page caches: 20.8k");
+    reads("treated", "private page caches");
+    reads("apart", "true");
     reads("band", "cores");
     reads("frame", "all");
     reads("found", "% of the time");
@@ -209,7 +215,7 @@ fn a_reader_picks_a_number_of_cores() {
     };
     let folder = folder().join("server");
     std::fs::create_dir_all(&folder).expect("a folder for pages");
-    let page = html::render(&synthetic::server::server());
+    let page = html::render(&synthetic::treated::beside(synthetic::server::server()));
     std::fs::write(folder.join("report.html"), &page).expect("a page on disk");
     let path = folder.join("played.html");
     std::fs::write(&path, played(&page, PICK)).expect("a page on disk");

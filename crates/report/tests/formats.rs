@@ -12,6 +12,61 @@ fn eighty_columns() {
     insta::assert_snapshot!(text);
 }
 
+#[test]
+fn eighty_columns_with_a_treated_curve() {
+    let text = terminal::render(&synthetic::treated::beside(synthetic::findings()), 80, false);
+    assert!(text.lines().count() <= terminal::MOST_LINES, "one screen");
+    insta::assert_snapshot!(text);
+}
+
+/// The picture, its legend, its readings, the table and the words hold a treated curve; without
+/// one none of it is there.
+#[test]
+fn a_treated_curve_is_drawn_named_read_and_tabled() {
+    for plain in [synthetic::findings(), synthetic::server::server()] {
+        let page = html::render(&plain);
+        let (several, first) = (!plain.by_cores.is_empty(), plain.curve.points.len());
+        assert!(!page.contains("class=\"beside"));
+        let arms = |page: &str| page.matches("<th scope=\"col\">arm</th>").count();
+        let rows = |page: &str| page.matches("<td>private page caches</td>").count();
+        let before = (arms(&page), rows(&page));
+        let page = html::render(&synthetic::treated::beside(plain));
+        // Two widths of the picture and the legend.
+        assert_eq!(page.matches("class=\"beside b0").count(), 3);
+        assert_eq!(page.contains("class=\"beside b0 series s2\""), several);
+        assert_eq!((arms(&page), rows(&page)), (before.0 + 1, before.1 + first));
+        for words in [
+            "It scales further than the baseline: 1.98× [1.91–2.05] of its speed-up.",
+            "</svg>private page caches</li>",
+            "private page caches: ",
+            "its knee",
+            "With private page caches: knee at 2 clients",
+        ] {
+            assert!(page.contains(words), "{words}");
+        }
+    }
+}
+
+/// A row on every width, also where the name of the treatment has to go below or be cut.
+#[test]
+fn a_treated_curve_has_a_row_on_every_screen() {
+    for plain in [synthetic::findings(), synthetic::server::server()] {
+        for width in [40, 60, 80, 120] {
+            let mut findings = synthetic::treated::beside(plain.clone());
+            findings.treated[0].label = "a treatment with far more words than fit".to_owned();
+            let screen = terminal::render(&findings, width, false);
+            assert!(screen.lines().all(|line| text::columns(line) <= width), "{screen}");
+            let rows = screen.lines().filter(|line| line.starts_with("treated "));
+            assert_eq!(rows.count(), 1, "{screen}");
+            let note = if width <= 60 { "rises to 1.98×" } else { "rises to 1.98× at 2: a t" };
+            assert!(screen.contains(note), "{screen}");
+        }
+    }
+    let mut findings = synthetic::treated::beside(synthetic::findings());
+    findings.treated[0].speedup = kneepoint_vocab::Estimate::of(1.0, 1.0, 1.0);
+    assert!(terminal::render(&findings, 80, false).contains("most at 1: private page caches"));
+}
+
 /// What did not help is part of the story, and the rows of the ledger are the whole machine.
 #[test]
 fn every_treatment_and_all_cores_are_on_the_screen() {

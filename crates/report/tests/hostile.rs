@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// Puts a name into every place that holds one.
 fn named(name: &str) -> Findings {
-    let mut findings = synthetic::server::server();
+    let mut findings = synthetic::treated::beside(synthetic::server::server());
     let put = || name.to_owned();
     for words in [
         &mut findings.recipe,
@@ -58,6 +58,7 @@ fn named(name: &str) -> Findings {
             (proof.what, proof.expected, proof.found) = (put(), put(), put());
         }
     }
+    findings.treated.iter_mut().for_each(|one| one.label = put());
     findings.collector.cannot_see.push(put());
     findings.collector.losses.push((put(), 3));
     findings.caveats[0].text = put();
@@ -160,6 +161,8 @@ proptest! {
         if several && levels > 0 {
             findings.by_cores[0].curve.points.clone_from(&findings.curve.points);
         }
+        findings.treated[0].curve.points.clone_from(&findings.curve.points);
+        findings.treated[0].speedup = Estimate::of(value, low, value);
         findings.effects[0].ratio = Some(Estimate::of(value, low, value));
         findings.causes[0].share = Estimate::of(low, value, value);
         findings.ledgers[1].core.lines[0].cores = Estimate::of(value, low, low);

@@ -56,6 +56,8 @@ pub struct Recipe {
     pub focus: LevelSpec,
     /// Treatments to try, in this order; one that adds to another comes after it.
     pub treatments: Vec<&'static Treatment>,
+    /// Those of them that the sweep measures at every level, in the order of `treatments`.
+    pub sweep_treatments: Vec<&'static Treatment>,
     /// What the recipe asks of the protocol.
     pub protocol: Protocol,
     /// The protocol of the document that the recipe comes from; [`Self::published`] asks for it.
@@ -221,6 +223,7 @@ impl Recipe {
             };
             lines.push(format!("treatment {} is left out: {why}", treatment.id));
         }
+        self.sweep_treatments.retain(|one| kept.iter().any(|other| other.id == one.id));
         self.treatments = kept;
         lines
     }

@@ -134,6 +134,7 @@ fn the_example_in_the_readme_is_a_recipe() {
     let example = readme.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let recipe = Recipe::parse("README.md", example.unwrap()).unwrap();
     assert_eq!(recipe.protocol.effect_blocks, Some((6, 24)));
+    assert_eq!(recipe.sweep_treatments.len(), 1);
 }
 
 #[test]
@@ -161,6 +162,48 @@ fn arms_are_the_baseline_its_controls_and_the_treatments() {
     assert_eq!(mmap.plan.changes, ["mmap = 256MiB"]);
     assert_eq!(mmap.settings["database"], "file");
     assert_eq!(mmap.settings["rows"], "5000");
+}
+
+#[test]
+fn treatments_of_the_sweep_are_some_of_those_tried() {
+    let swept = |list: &str| {
+        let line = format!("focus = \"2\"\ntreatments = {list}");
+        Recipe::parse("x.toml", &WHOLE.replace("focus = \"2\"", &line))
+    };
+    let names = |recipe: &Recipe| -> Vec<String> {
+        recipe.sweep_treatments.iter().map(|one| one.id.clone()).collect()
+    };
+    assert!(Recipe::parse("x.toml", WHOLE).unwrap().sweep_treatments.is_empty());
+    assert_eq!(names(&swept("[\"sqlite-mmap\"]").unwrap()), ["sqlite-mmap"]);
+    let both = swept("[\"sqlite-mmap\", \"sqlite-private-cache\"]").unwrap();
+    assert_eq!(names(&both), ["sqlite-private-cache", "sqlite-mmap"]);
+    let refused = |list| swept(list).unwrap_err().to_string();
+    assert_eq!(
+        refused("[\"sqlite-mmap\", \"sqlite-mimalloc\"]"),
+        "x.toml:16:30: the sweep can measure the treatments that the recipe lists, \
+         sqlite-private-cache, sqlite-mmap (found \"sqlite-mimalloc\")"
+    );
+    assert_eq!(
+        refused("[\"sqlite-mmap\", \"sqlite-mmap\"]"),
+        "x.toml:16:30: treatment sqlite-mmap is listed twice"
+    );
+    let without = WHOLE.replace("treatments = [\"sqlite-private-cache\", \"sqlite-mmap\"]\n", "");
+    let asked = without.replace("focus = \"2\"", "focus = \"2\"\ntreatments = [\"sqlite-mmap\"]");
+    let message = Recipe::parse("x.toml", &asked).unwrap_err().to_string();
+    assert!(message.starts_with("x.toml:15:15: ") && message.contains("none (found"), "{message}");
+}
+
+#[test]
+fn a_treatment_that_is_left_out_leaves_the_sweep_too() {
+    for listing in recipe::all().unwrap() {
+        let mut recipe = Recipe::named(&listing.name).unwrap();
+        recipe.sweep_treatments.clone_from(&recipe.treatments);
+        recipe.leave_out_lacking();
+        let ids = |of: &[&'static kneepoint_rig::treatment::Treatment]| -> Vec<String> {
+            of.iter().map(|one| one.id.clone()).collect()
+        };
+        assert_eq!(ids(&recipe.sweep_treatments), ids(&recipe.treatments));
+    }
 }
 
 #[test]

@@ -61,6 +61,9 @@ pub struct Findings {
     /// The same for every number of cores, ascending; empty where only one was measured.
     #[serde(default)]
     pub by_cores: Vec<CoresCurve>,
+    /// Curves of the treatments that the sweep measured beside the baseline, in the recipe's order.
+    #[serde(default)]
+    pub treated: Vec<TreatedCurve>,
     /// Where cores and threads went, one a level.
     pub ledgers: Vec<LevelLedger>,
     /// The level at which causes are ranked and treatments tried.
@@ -98,6 +101,27 @@ pub struct CoresCurve {
     pub curve: Curve,
     /// Throughput at its peak over that at the peak of the fewest cores.
     pub over_fewest: Estimate<Ratio>,
+}
+
+/// The scaling curve of a treatment that was measured at every level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TreatedCurve {
+    /// The arm.
+    pub arm: ArmId,
+    /// One line for people.
+    pub label: String,
+    /// Its curve on the focus's cores.
+    pub curve: Curve,
+    /// The same for every number of cores, ascending; empty where only one was measured.
+    pub by_cores: Vec<CoresCurve>,
+    /// Throughput at its peak over its own at the fewest clients, on the focus's cores.
+    pub speedup: Estimate<Ratio>,
+    /// The same of the baseline.
+    pub baseline_speedup: Estimate<Ratio>,
+    /// `speedup` over `baseline_speedup`: it scales further where the interval lies above 1.
+    pub further: Estimate<Ratio>,
+    /// Throughput at its peak over that at the baseline's.
+    pub over_baseline: Estimate<Ratio>,
 }
 
 /// How the run was measured.

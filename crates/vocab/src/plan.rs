@@ -18,7 +18,7 @@ pub struct Level {
 pub struct ArmId(pub String);
 
 impl ArmId {
-    /// The arm that the sweep measures and treatments are compared with.
+    /// The arm that every sweep measures and treatments are compared with.
     pub const BASELINE: &'static str = "baseline";
     /// A second start of the baseline: the A/A control.
     pub const CONTROL: &'static str = "control";
@@ -134,11 +134,15 @@ pub struct Plan {
     pub focus: Level,
     /// Baseline first, then controls and treatments.
     pub arms: Vec<ArmPlan>,
+    /// Treatments that the sweep measures beside the baseline, at every level.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweep_arms: Vec<ArmId>,
     /// Length of the measured window of a slice.
     pub slice: Nanos,
     /// Discarded lead-in of each slice: threads start, caches refill.
     pub ramp: Nanos,
-    /// Sweep blocks; each holds every level once, in random order.
+    /// Sweep blocks; each holds every level once for the baseline and for each of `sweep_arms`,
+    /// in random order.
     pub sweep_blocks: u32,
     /// Least and most effect blocks; each holds every arm once, in random order.
     pub effect_blocks: (u32, u32),

@@ -244,6 +244,7 @@ pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
             operation: "operations".to_owned(),
             clients: kneepoint_vocab::Clients::Inside,
             generator_cores: 0,
+            sweep_arms: Vec::new(),
             protocol: kneepoint_vocab::ProtocolName::Default,
             level_order: kneepoint_vocab::LevelOrder::Random,
             warm_up: None,

@@ -116,6 +116,9 @@ fn show_plan(plan: &Plan, json: bool) -> Result<u8> {
     if plan.generator_cores > 0 {
         text.push_str(&format!("generator   {} cores of its own\n", plan.generator_cores));
     }
+    for arm in plan.sweep_arms.iter().filter_map(|id| plan.arm(id)) {
+        text.push_str(&format!("sweep       also with {}\n", arm.label));
+    }
     if plan.protocol == ProtocolName::Published {
         let seconds = |length: Nanos| length.seconds().0;
         let warm_up = plan.warm_up.map_or(0.0, seconds);

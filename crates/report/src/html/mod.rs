@@ -76,6 +76,7 @@ struct Page<'a> {
     peaks: Markup,
     several: bool,
     lede: String,
+    treated: Vec<String>,
     why: bool,
     fits: Vec<(String, Vec<Fact>)>,
     core: ledgers::Ledger,
@@ -124,6 +125,7 @@ impl<'a> Page<'a> {
             peaks: curve::peaks(findings),
             several: series.several(),
             lede: lede(&findings.curve, &series),
+            treated: findings.treated.iter().map(|one| words::treated(one, series.axis)).collect(),
             why: !findings.ledgers.is_empty()
                 || !findings.causes.is_empty()
                 || findings.on_cpu.is_some(),

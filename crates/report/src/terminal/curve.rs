@@ -4,7 +4,7 @@ use super::line::{Line, Style, bar, wrap};
 use crate::number;
 use crate::text;
 use crate::words::{self, Axis};
-use kneepoint_vocab::findings::{CurvePoint, Shape};
+use kneepoint_vocab::findings::{CurvePoint, Shape, TreatedCurve};
 use kneepoint_vocab::{Findings, Unit};
 
 /// Columns of the words left of the levels.
@@ -34,7 +34,8 @@ fn picture(
     (unit, label): (&str, usize),
     said: Option<&str>,
 ) -> (Vec<Line>, bool) {
-    let column = column(&findings.curve.points);
+    let treated = findings.treated.iter().flat_map(|one| &one.curve.points);
+    let column = column(findings.curve.points.iter().chain(treated));
     let fitting = (width.saturating_sub(label) / column).max(1);
     let points = chosen(findings, fitting);
     if points.is_empty() {
@@ -44,8 +45,50 @@ fn picture(
     let rows = rows(findings, axis, &points, column, (unit, label));
     let mut notes = notes(findings, axis);
     notes.extend(said.map(str::to_owned));
-    let (lines, apart) = beside(rows, &notes, width);
+    let (mut lines, apart) = beside(rows, &notes, width);
+    for treated in &findings.treated {
+        lines.extend(treated_row(treated, axis, &points, column, label, width));
+    }
     (lines, all && apart)
+}
+
+/// A treated arm at the same levels, and how far it scales: beside them where the name of the
+/// treatment has room there, else below.
+fn treated_row(
+    treated: &TreatedCurve,
+    axis: Axis,
+    points: &[&CurvePoint],
+    column: usize,
+    label: usize,
+    width: usize,
+) -> Vec<Line> {
+    let mut line = Line::new(Style::Plain, &text::pad(TREATED, label));
+    for (index, point) in points.iter().enumerate() {
+        let mut own = treated.curve.points.iter();
+        if let Some(own) = own.find(|own| own.level == point.level) {
+            let shown = number::rate(&own.throughput).value;
+            line = line.then(Style::Bold, &text::clip(&shown, column - 1));
+        }
+        line = line.to(label + (index + 1) * column);
+    }
+    let note = treated_note(treated, axis);
+    let at = line.columns() + 1;
+    if at + text::columns(&note) <= width || at + LEAST_NOTE <= width {
+        let note = text::clip(&note, width - at);
+        return vec![line.to(at).then(Style::Faint, &note)];
+    }
+    let note = text::clip(&note, width.saturating_sub(2));
+    vec![line, Line::new(Style::Plain, "  ").then(Style::Faint, &note)]
+}
+
+/// What stands left of a treated arm's row.
+pub(super) const TREATED: &str = "treated";
+/// Columns in which a note still says how far it scales and begins to name the treatment.
+const LEAST_NOTE: usize = 30;
+
+/// How far a treated arm scales, and which it is.
+pub(super) fn treated_note(treated: &TreatedCurve, axis: Axis) -> String {
+    format!("{}: {}", words::rise(treated, axis), text::disarm(&treated.label))
 }
 
 /// Levels, throughput and bars.
@@ -74,8 +117,8 @@ fn rows(
 }
 
 /// The width of a level: its throughput and a blank.
-fn column(points: &[CurvePoint]) -> usize {
-    let widths = points.iter().map(|point| text::columns(&number::rate(&point.throughput).value));
+fn column<'a>(points: impl Iterator<Item = &'a CurvePoint>) -> usize {
+    let widths = points.map(|point| text::columns(&number::rate(&point.throughput).value));
     widths.max().unwrap_or(0).clamp(4, 9) + 1
 }
 

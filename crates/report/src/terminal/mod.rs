@@ -20,7 +20,7 @@ use line::{Line, Style, wrap};
 pub const MOST_LINES: usize = 29;
 
 /// Lines that a rendering aims at; the caller's own line and a prompt still leave it on a screen.
-/// Several numbers of cores, or a load generator, may take it to [`MOST_LINES`].
+/// Several numbers of cores, treated curves or a load generator may take it to [`MOST_LINES`].
 pub const SCREEN: usize = 27;
 
 /// Treatments that are all shown, whatever else must go: what did not help is part of the story.
@@ -67,7 +67,8 @@ const LEAST: Budget = Budget { ledger: 4, causes: 1, path: false, ..ALL };
 /// nothing is said by colour alone.
 #[must_use]
 pub fn render(findings: &Findings, width: usize, colour: bool) -> String {
-    let plain = findings.generator.is_none() && findings.by_cores.is_empty();
+    let alone = findings.by_cores.is_empty() && findings.treated.is_empty();
+    let plain = findings.generator.is_none() && alone;
     let (budgets, aim) =
         if plain { (&BUDGETS[..PLAIN], SCREEN) } else { (&BUDGETS[..], MOST_LINES) };
     let mut lines = Vec::new();

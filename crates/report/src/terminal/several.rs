@@ -1,12 +1,12 @@
 //! Several numbers of cores: one compact block for each, under one row of clients.
 
-use super::curve::explained;
+use super::curve::{TREATED, explained, treated_note};
 use super::line::{Line, Style, bar};
 use crate::number;
 use crate::series::{self, Series};
 use crate::text;
 use crate::words;
-use kneepoint_vocab::findings::Curve;
+use kneepoint_vocab::findings::{Curve, TreatedCurve};
 use kneepoint_vocab::{Findings, Level, PerSecond, Unit};
 
 /// Columns of the words left of the levels.
@@ -41,6 +41,9 @@ pub(super) fn lines(
     for curve in &curves {
         lines.extend(block(findings, series, curve, &layout, width, bars));
     }
+    for treated in &findings.treated {
+        lines.extend(treated_row(series, treated, &layout, width));
+    }
     let left = series.curves.len() - curves.len();
     if left > 0 {
         let said = format!("{left} more numbers of cores are in the report");
@@ -73,7 +76,8 @@ fn layout(
     bars: bool,
 ) -> Layout {
     let points = || curves.iter().flat_map(|curve| &curve.points);
-    let widths = points().map(|point| text::columns(&rate(point.throughput.value)));
+    let treated = findings.treated.iter().flat_map(|one| &one.curve.points);
+    let widths = points().chain(treated).map(|point| text::columns(&rate(point.throughput.value)));
     let column = widths.max().unwrap_or(0).clamp(4, 9) + 1;
     let (kept, few) = if bars { (2, FEW) } else { (1, FEWER) };
     let noted =
@@ -180,6 +184,31 @@ fn block(
     }
     let rates = rates.to(column).then(Style::Faint, &knee);
     vec![rates, drawn.to(column).then(Style::Faint, &peak)]
+}
+
+/// A treated arm on the focus's cores, and how far it scales.
+fn treated_row(
+    series: &Series<'_>,
+    treated: &TreatedCurve,
+    layout: &Layout,
+    width: usize,
+) -> Vec<Line> {
+    let mut line = Line::new(Style::Plain, &text::pad(TREATED, LABEL));
+    for (index, level) in layout.levels.iter().enumerate() {
+        let mut points = treated.curve.points.iter();
+        if let Some(point) = points.find(|point| series.same_place(point.level, *level)) {
+            let shown = text::clip(&rate(point.throughput.value), layout.column - 1);
+            line = line.then(Style::Bold, &shown);
+        }
+        line = line.to(LABEL + (index + 1) * layout.column);
+    }
+    let column = layout.notes.unwrap_or(2);
+    let note = treated_note(treated, series.axis);
+    let note = text::clip(&note, width.saturating_sub(column));
+    match layout.notes {
+        Some(column) => vec![line.to(column).then(Style::Faint, &note)],
+        None => vec![line, Line::new(Style::Plain, "  ").then(Style::Faint, &note)],
+    }
 }
 
 /// The knee, and the peak over that on the fewest cores.

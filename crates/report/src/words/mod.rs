@@ -10,7 +10,7 @@ pub(crate) use evidence::{
 
 use crate::number;
 use kneepoint_vocab::findings::{
-    Cause, CauseKind, Curve, Effect, LineKind, Severity, Shape, Verdict,
+    Cause, CauseKind, Curve, Effect, LineKind, Severity, Shape, TreatedCurve, Verdict,
 };
 use kneepoint_vocab::{Findings, Level, Tier};
 
@@ -256,6 +256,44 @@ pub(crate) fn knee(curve: &Curve, axis: Axis) -> String {
     let tick = if axis == Axis::Both { within } else { axis };
     let (low, high) = (tick.tick(knee.low), tick.tick(knee.high));
     format!("at {} [{low}–{high}]", axis.phrase(knee.level))
+}
+
+/// How far a treated arm scales, in a clause: `rises to 1.90× at 2`.
+pub(crate) fn rise(treated: &TreatedCurve, axis: Axis) -> String {
+    let rises = treated.speedup.value.0 > 1.0;
+    let first = treated.curve.points.first().map(|point| axis.tick(point.level));
+    match first {
+        Some(first) if !rises => format!("most at {first}"),
+        _ => {
+            let times = number::factor(&treated.speedup).value;
+            format!("rises to {times} at {}", axis.tick(treated.curve.peak))
+        }
+    }
+}
+
+/// A treated arm's curve in sentences, beside the baseline's.
+pub(crate) fn treated(treated: &TreatedCurve, axis: Axis) -> String {
+    let further = number::factor(&treated.further);
+    let verdict = if treated.further.low.0 > 1.0 {
+        format!("It scales further than the baseline: {further} of its speed-up.")
+    } else if treated.further.high.0 < 1.0 {
+        format!("It scales less far than the baseline: {further} of its speed-up.")
+    } else {
+        format!("That it scales further than the baseline is not shown: {further} of its speed-up.")
+    };
+    let first = treated.curve.points.first().map(|point| axis.phrase(point.level));
+    format!(
+        "With {}: knee {}; the curve {}. Its peak at {} is {} of its throughput at {}, the \
+         baseline's {}. {verdict} Peak over peak it is {} of the baseline.",
+        treated.label,
+        knee(&treated.curve, axis),
+        shape(treated.curve.shape),
+        axis.phrase(treated.curve.peak),
+        number::factor(&treated.speedup),
+        first.unwrap_or_default(),
+        number::factor(&treated.baseline_speedup),
+        number::factor(&treated.over_baseline)
+    )
 }
 
 /// The short name of a cause by its rank, for where its own name would not fit: `lock 1`.

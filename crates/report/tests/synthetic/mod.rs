@@ -4,6 +4,7 @@
 mod causes;
 mod effects;
 pub(crate) mod server;
+pub(crate) mod treated;
 
 use kneepoint_vocab::findings::{
     Caveat, Collector, CoreLedger, CoreLine, Curve, CurvePoint, Fit, FitParameter, Knee,
@@ -39,6 +40,7 @@ fn level(clients: u32) -> Level {
 pub(crate) fn findings() -> Findings {
     Findings {
         by_cores: Vec::new(),
+        treated: Vec::new(),
         generator: None,
         counts: None,
         stability: None,

@@ -44,6 +44,7 @@ impl Recipe {
             ],
             focus: LevelSpec::PerCore(2),
             treatments: Vec::new(),
+            sweep_treatments: Vec::new(),
             protocol: Protocol {
                 slice: Some(SLICE),
                 ramp: Some(RAMP),

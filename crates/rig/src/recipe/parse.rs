@@ -39,6 +39,8 @@ struct WorkloadText {
 struct SweepText {
     clients: Spanned<Vec<Spanned<Scalar>>>,
     focus: Spanned<Scalar>,
+    #[serde(default)]
+    treatments: Vec<Spanned<String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -86,6 +88,7 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
         settings,
         clients,
         focus,
+        sweep_treatments: sweep_treatments_of(&treatments, &raw.sweep.treatments)?,
         treatments,
         published: published.map(|raw| published::of(raw, focus)).transpose()?,
         protocol: protocol_of(raw.protocol)?,
@@ -196,6 +199,30 @@ fn treatments_of(
         chosen.push(treatment);
     }
     Ok(chosen)
+}
+
+/// Those of `tried` that the sweep measures too, in the order of `tried`.
+fn sweep_treatments_of(
+    tried: &[&'static Treatment],
+    ids: &[Spanned<String>],
+) -> Result<Vec<&'static Treatment>, Misfit> {
+    for (index, id) in ids.iter().enumerate() {
+        let name = id.get_ref();
+        if !tried.iter().any(|treatment| &treatment.id == name) {
+            let known: Vec<_> = tried.iter().map(|treatment| treatment.id.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let problem = format!(
+                "the sweep can measure the treatments that the recipe lists, {known} \
+                 (found {name:?})"
+            );
+            return Err(Misfit::at(id.span(), problem));
+        }
+        if ids[..index].iter().any(|other| other.get_ref() == name) {
+            return Err(Misfit::at(id.span(), format!("treatment {name} is listed twice")));
+        }
+    }
+    let asked = |treatment: &&&Treatment| ids.iter().any(|id| *id.get_ref() == treatment.id);
+    Ok(tried.iter().filter(asked).copied().collect())
 }
 
 fn protocol_of(raw: ProtocolText) -> Result<Protocol, Misfit> {

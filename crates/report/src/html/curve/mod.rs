@@ -4,6 +4,7 @@
 mod numbers;
 mod peaks;
 mod several;
+mod treated;
 
 pub(super) use numbers::table;
 pub(super) use peaks::peaks;
@@ -49,6 +50,7 @@ pub(super) fn draw(findings: &Findings, width: f64, class: &str) -> Markup {
         inside.push(&plot.baseline(curve));
         inside.push(&plot.readings());
     }
+    inside.push(&plot.treated());
     inside.push(&plot.arms());
     picture(class, width, plot.height, &plot.said(), &inside)
 }
@@ -60,7 +62,8 @@ impl<'a> Plot<'a> {
         let height = (width * 0.56).clamp(230.0, 400.0);
         let (left, right, top, bottom) = (46.0, width - 14.0, 14.0, height - 38.0);
         let points = || series.curves.iter().flat_map(|curve| &curve.points);
-        let ends = points().map(|point| point.throughput.high.get());
+        let beside = findings.treated.iter().flat_map(|one| &one.curve.points);
+        let ends = points().chain(beside).map(|point| point.throughput.high.get());
         let arms = treated(findings).filter_map(|arm| arm.throughput).map(|rate| rate.high.get());
         let measured = ends.chain(arms).filter(|end| end.is_finite()).fold(0.0, f64::max);
         let ideal = points().map(|point| point.ideal.get()).filter(|end| end.is_finite());
@@ -86,10 +89,14 @@ impl<'a> Plot<'a> {
             };
             format!("{on} {}; the curve {}.", words::knee(curve, axis), words::shape(curve.shape))
         });
+        let treated = self.findings.treated.iter().map(|one| {
+            let (knee, shape) = (words::knee(&one.curve, axis), words::shape(one.curve.shape));
+            format!("With {}: knee {knee}; the curve {shape}.", one.label)
+        });
         format!(
             "Throughput against {}. {} The table below holds the numbers.",
             axis.word(),
-            told.collect::<Vec<_>>().join(" ")
+            told.chain(treated).collect::<Vec<_>>().join(" ")
         )
     }
 
@@ -211,7 +218,10 @@ impl<'a> Plot<'a> {
         let curve = &self.findings.curve;
         let places = curve.points.iter().zip(&self.x).enumerate();
         places
-            .map(|(index, (point, (_, x)))| self.strip(*x, &self.tip(curve, index, point)))
+            .map(|(index, (point, (level, x)))| {
+                let tip = [self.tip(curve, index, point), self.treated_at(*level)].concat();
+                self.strip(*x, &tip)
+            })
             .collect()
     }
 

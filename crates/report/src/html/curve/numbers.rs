@@ -6,7 +6,8 @@ use crate::series::Series;
 use kneepoint_vocab::Findings;
 use kneepoint_vocab::findings::{Curve, CurvePoint, Fit};
 
-/// One row a point; with several core counts, the cores come second.
+/// One row a point; with several core counts, the cores come second, and with treated curves, the
+/// arm comes after that.
 pub(in crate::html) fn table(findings: &Findings) -> Table {
     let series = Series::of(findings);
     let laws = laws(&series);
@@ -14,17 +15,24 @@ pub(in crate::html) fn table(findings: &Findings) -> Table {
     if series.several() {
         head.push("cores".to_owned());
     }
+    let treated = &findings.treated;
+    if !treated.is_empty() {
+        head.push("arm".to_owned());
+    }
     head.extend(["throughput /s", "95 % interval", "ideal /s"].map(str::to_owned));
     head.extend(laws.iter().map(|law| format!("{law} fit /s")));
     head.extend(
         ["mean time", "median", "95 %", "99 %", "switches /s", "slices"].map(str::to_owned),
     );
     let mut table = Table::new(head);
-    for curve in &series.curves {
+    let baseline = series.curves.iter().map(|curve| ("baseline", *curve));
+    let beside = treated.iter().map(|one| (one.label.as_str(), &one.curve));
+    for (arm, curve) in baseline.chain(beside) {
+        let arm = (!treated.is_empty()).then_some(arm);
         for (index, point) in curve.points.iter().enumerate() {
             let fits: Vec<Option<&Fit>> =
                 laws.iter().map(|law| curve.fits.iter().find(|fit| fit.law == *law)).collect();
-            table.row(row(&series, &fits, index, point));
+            table.row(row(&series, arm, &fits, index, point));
         }
     }
     table
@@ -44,6 +52,7 @@ fn laws<'a>(series: &Series<'a>) -> Vec<&'a str> {
 
 fn row(
     series: &Series<'_>,
+    arm: Option<&str>,
     fits: &[Option<&Fit>],
     index: usize,
     point: &CurvePoint,
@@ -54,6 +63,7 @@ fn row(
     if series.several() {
         row.push(point.level.cores.to_string());
     }
+    row.extend(arm.map(str::to_owned));
     row.extend([shown.value.clone(), shown.interval_or_dash(), number::plain_rate(point.ideal)]);
     row.extend(fits.iter().map(|fit| {
         let rate = fit.and_then(|fit| fit.fitted.get(index));

@@ -76,7 +76,7 @@ impl Plot<'_> {
                 lines.push(format!("{}: {rate}", words::counted(point.level.cores, "core")));
             }
         }
-        lines.join("\n")
+        lines.join("\n") + &self.treated_at(level)
     }
 
     fn points(&self, index: usize, curve: &Curve) -> Markup {
@@ -106,7 +106,7 @@ impl Plot<'_> {
     }
 
     /// The mark of a curve: its shape says the same as its tone.
-    fn dot(&self, index: usize, (x, y): (f64, f64), point: &CurvePoint) -> Markup {
+    pub(super) fn dot(&self, index: usize, (x, y): (f64, f64), point: &CurvePoint) -> Markup {
         let size = if point.level == self.findings.focus { 5.5 } else { 4.0 };
         let corners: &[(f64, f64)] = match index % 4 {
             0 => return Tag::of("circle", "dot").num("cx", x).num("cy", y).num("r", size).done(),
