@@ -1,12 +1,13 @@
 //! What each arm does against the arm it adds to: paired ratios, the A/A control's noise floor,
 //! and verdicts.
 //!
-//! A pair is the slices of one block: the arm's, and those of what it is compared with, which is the
-//! arm that it adds to and, where that is the baseline, the A/A control too. A verdict *better* or *worse* needs three
-//! things: the interval excludes 1, the estimate lies beyond the noise floor, and the p-value
-//! holds after Holm's correction. A run that stopped because a look found enough is judged at
-//! that look's nominal level, so that looking often does not find more than 5 % in all. *No effect*
-//! needs the whole interval within the greater of the plan's smallest effect and the noise floor;
+//! A pair is the slices of one block: the arm's, and those of what it is compared with, which is
+//! the arm that it adds to and, where that is the baseline, the A/A control too. A verdict *better*
+//! or *worse* needs three things: the interval excludes 1, the estimate lies beyond the noise
+//! floor, and the p-value holds after Holm's correction. A run that stopped because a look found
+//! enough is judged at that look's nominal level, so that looking often does not find more than 5 %
+//! in all. *No effect* needs the whole interval within the greater of the plan's smallest effect
+//! and the noise floor (but no more than twice the smallest effect);
 //! it names the greatest deviation that the interval still allows. Everything else is undecided.
 
 use crate::curve::{CONFIDENCE, STARTS_TO_RESAMPLE, from_interval};

@@ -40,3 +40,74 @@ pub(crate) fn stability(trials: &[TrialRecord]) -> Option<StabilityFindings> {
         kernel_always: watched == slices,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_vocab::units::Nanos;
+    use kneepoint_vocab::{
+        ArmId, Disposition, Failure, Level, Phase, Pollution, Stability, TrialId, Window,
+    };
+
+    fn slice(clients: u32, seen: Option<Stability>) -> TrialRecord {
+        TrialRecord {
+            id: TrialId {
+                phase: Phase::Sweep,
+                block: 0,
+                position: 0,
+                attempt: 0,
+                arm: ArmId::new(ArmId::BASELINE),
+                start: 0,
+                level: Level { clients, cores: 2 },
+            },
+            window: Window { begin: Nanos(0), length: Nanos(1) },
+            operations: 1,
+            counted_over: Nanos(1),
+            per_client: Vec::new(),
+            latency: None,
+            counts: None,
+            stability: seen,
+            pollution: Pollution::default(),
+            disposition: Disposition::Kept,
+            facts: Vec::new(),
+        }
+    }
+
+    fn seen(classes: &[&str], kernel_log: bool, failures: &[(&str, u64)]) -> Option<Stability> {
+        let failure = |(class, after): &(&str, u64)| Failure {
+            class: (*class).to_owned(),
+            after: Nanos(*after),
+            text: format!("{class} broke"),
+        };
+        Some(Stability {
+            classes: classes.iter().map(|class| (*class).to_owned()).collect(),
+            kernel_log,
+            failures: failures.iter().map(failure).collect(),
+        })
+    }
+
+    #[test]
+    fn a_class_that_fails_twice_in_a_slice_failed_in_one_run() {
+        let slices = [
+            slice(1, seen(&["cpu", "vm"], true, &[])),
+            slice(4, seen(&["cpu", "vm"], true, &[("vm", 900), ("vm", 700)])),
+            slice(8, seen(&["vm", "kernel"], true, &[("kernel", 50), ("vm", 800)])),
+        ];
+        let found = stability(&slices).unwrap();
+        let told: Vec<_> =
+            found.classes.iter().map(|c| (c.class.as_str(), c.runs, c.failed)).collect();
+        assert_eq!(told, [("cpu", 2, 0), ("vm", 3, 2), ("kernel", 1, 1)]);
+        let first = found.classes[1].first.as_ref().unwrap();
+        assert_eq!((first.level.clients, first.after), (4, Nanos(700)));
+        assert!(found.classes[0].first.is_none());
+        assert!(found.kernel_always && found.kernel_watched == 3);
+    }
+
+    #[test]
+    fn slices_that_did_not_look_say_nothing() {
+        assert!(stability(&[slice(1, None)]).is_none());
+        let some = [slice(1, None), slice(2, seen(&["cpu"], false, &[]))];
+        let found = stability(&some).unwrap();
+        assert!(!found.kernel_always && found.kernel_watched == 0 && found.classes[0].runs == 1);
+    }
+}

@@ -52,7 +52,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         level_order: LevelOrder::Random,
         warm_up: None,
         seed: options.seed.unwrap_or_else(fresh_seed),
-        focus: Level { clients: recipe.focus.resolve(cores), cores },
+        focus: focus(&levels, recipe.focus.resolve(cores), cores),
         levels,
         arms: recipe.arms().into_iter().map(|arm| arm.plan).collect(),
         sweep_arms: recipe.sweep_treatments.iter().map(|one| ArmId::new(&one.id)).collect(),
@@ -73,6 +73,15 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
     Ok(own)
 }
 
+/// The level that was asked for or, since one that the sweep leaves out would have no ledger, the
+/// next lower one on as many cores; where there is none, the lowest.
+fn focus(levels: &[Level], clients: u32, cores: u32) -> Level {
+    let here = || levels.iter().filter(|level| level.cores == cores);
+    let below = here().filter(|level| level.clients <= clients).max_by_key(|level| level.clients);
+    let lowest = || here().min_by_key(|level| level.clients);
+    below.or_else(lowest).copied().unwrap_or(Level { clients, cores })
+}
+
 /// The same system, measured as it was by those who published it: the baseline alone, every level
 /// for a long slice.
 fn as_published(
@@ -84,14 +93,11 @@ fn as_published(
     let levels = levels(options.levels.as_ref().unwrap_or(&published.clients), axis);
     let cores = own.focus.cores;
     let clients = published.focus.resolve(cores);
-    let here: Vec<Level> = levels.iter().copied().filter(|level| level.cores == cores).collect();
-    // A focus that is not measured would have no ledger: the next lower level stands for it.
-    let below = here.iter().rev().find(|level| level.clients <= clients);
     let mut plan = Plan {
         protocol: ProtocolName::Published,
         level_order: published.order,
         warm_up: Some(published.warm_up),
-        focus: below.or(here.first()).copied().unwrap_or(own.focus),
+        focus: focus(&levels, clients, cores),
         levels,
         arms: own.arms.into_iter().filter(|arm| arm.role == ArmRole::Baseline).collect(),
         sweep_arms: Vec::new(),
@@ -212,5 +218,15 @@ pub(crate) mod tests {
             foreign_limit: FOREIGN_LIMIT,
             steal_limit: STEAL_LIMIT,
         }
+    }
+
+    #[test]
+    fn the_focus_is_a_level_that_is_measured() {
+        let level = |clients, cores| Level { clients, cores };
+        let levels = [level(1, 1), level(4, 1), level(1, 2), level(3, 2), level(8, 2)];
+        assert_eq!(focus(&levels, 3, 2), level(3, 2));
+        assert_eq!(focus(&levels, 4, 2), level(3, 2));
+        assert_eq!(focus(&levels, 4, 1), level(4, 1));
+        assert_eq!(focus(&levels[3..], 2, 2), level(3, 2), "none is lower");
     }
 }

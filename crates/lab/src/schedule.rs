@@ -2,7 +2,8 @@
 //!
 //! A run is a few rounds. Each round starts every arm anew (a start is one draw of the memory
 //! layout), then interleaves: sweep blocks hold every level once, for the baseline and for each
-//! treatment that the sweep measures, effect blocks every arm once, both in random order. Drift of the machine so hits all levels and arms alike.
+//! treatment that the sweep measures, effect blocks every arm once, both in random order. Drift of
+//! the machine so hits all levels and arms alike.
 
 use crate::order::Order;
 use kneepoint_vocab::{ArmId, Level, LevelOrder, Nanos, Phase, Plan};

@@ -1,5 +1,7 @@
 //! Live: loads whose ledger is known, under the eBPF tier.
 
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+
 #[cfg(test)]
 mod common;
 #[cfg(test)]

@@ -201,6 +201,7 @@ mod tests {
             arms,
             slice: Nanos(1),
             ramp: Nanos(0),
+            sweep_arms: Vec::new(),
             sweep_blocks: 1,
             effect_blocks: (1, 1),
             blocks_per_start: 1,

@@ -1,0 +1,56 @@
+//! A command of one's own, without a recipe: `kneepoint run -- COMMAND`.
+
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod common;
+
+use common::{Sandbox, alone};
+use kneepoint_vocab::Findings;
+
+/// Threads that do what they are told, for as long as they are told, and say how fast they were.
+const BENCH: &str = "timeout {seconds} sleep 60; echo rate: {clients}000";
+
+#[test]
+fn its_throughput_is_read_at_every_level() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let measured = ["run", "--levels", "1,3", "--budget", "30s", "--throughput", "rate: ([0-9]+)"];
+    let told = ["--out", "run", "--json", "--", "sh", "-c", BENCH];
+    let ran = sandbox.run(&[&measured[..], &told[..]].concat());
+    // So short a run may call itself not trustworthy; it may not fail.
+    assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
+    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let curve: Vec<(u32, f64)> = findings
+        .curve
+        .points
+        .iter()
+        .map(|point| (point.level.clients, point.throughput.value.0))
+        .collect();
+    assert_eq!(curve.len(), 2, "{curve:?}");
+    for (clients, throughput) in curve {
+        let expected = f64::from(clients) * 1000.0;
+        assert!((throughput / expected - 1.0).abs() < 1e-3, "{clients}: {throughput}");
+    }
+    let shown = sandbox.run(&["report", "run"]);
+    assert!(shown.out.contains("3.00k"), "{shown:?}");
+}
+
+#[test]
+fn output_without_a_figure_is_an_error_that_shows_it() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let measured = ["run", "--levels", "1", "--budget", "20s", "--throughput", "rate: ([0-9]+)"];
+    let told = ["--out", "run", "--", "sh", "-c", "echo no figure for {clients}"];
+    let ran = sandbox.run(&[&measured[..], &told[..]].concat());
+    ran.refused(1, &["no figure for 1"]);
+}
+
+#[test]
+fn a_pattern_that_is_none_is_refused_at_once() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["run", "--throughput", "rate: ([0-9", "--", "true"]);
+    assert!(matches!(ran.code, Some(1 | 2)) && ran.out.is_empty(), "{ran:?}");
+    assert!(ran.err.contains("rate: ([0-9"), "{ran:?}");
+    assert!(sandbox.listed().is_empty(), "{:?}", sandbox.listed());
+}
