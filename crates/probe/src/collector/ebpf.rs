@@ -16,6 +16,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use kneepoint_vocab::{CollectorCost, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/threads.bpf.o");
@@ -99,6 +100,14 @@ fn ebpf_error(what: &str, error: &dyn std::error::Error) -> ProbeError {
     ProbeError::Ebpf(text)
 }
 
+/// The inode of the PID namespace that the kernel starts with (`PROC_PID_INIT_INO`).
+const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
+
+/// Whether ids of processes mean the same here as in the kernel's programs.
+fn in_first_pid_namespace() -> bool {
+    std::fs::metadata("/proc/self/ns/pid").map_or(true, |about| about.ino() == FIRST_PID_NAMESPACE)
+}
+
 impl EbpfCollector {
     /// Loads and attaches. `cpus` are the cores to account for.
     pub(crate) fn attach(
@@ -108,6 +117,9 @@ impl EbpfCollector {
     ) -> Result<Self, ProbeError> {
         if !cfg!(target_arch = "x86_64") {
             return Err(ProbeError::Ebpf("the programs read x86-64 registers only".to_owned()));
+        }
+        if !in_first_pid_namespace() {
+            return Err(ProbeError::Namespace);
         }
         let btf = Btf::from_sys_fs().map_err(|error| ebpf_error("kernel BTF", &error))?;
         let possible = tasks::possible_cpus();

@@ -63,6 +63,12 @@ pub enum ProbeError {
     /// The eBPF tier cannot be used.
     #[error("eBPF accounting: {0}; run as root on Linux 5.19 or later, or use the fallback tier")]
     Ebpf(String),
+    /// Process ids mean something else to the programs than here.
+    #[error(
+        "eBPF accounting: the programs see the host's process ids, and this container has its own \
+         (a PID namespace); share the host's, e.g. --pid=host, or use the fallback tier"
+    )]
+    Namespace,
     /// A map of the programs could not be read or written.
     #[error("eBPF map {map}: {source}; the machine may be short of memory")]
     Map {

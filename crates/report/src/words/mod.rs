@@ -139,7 +139,7 @@ pub(crate) const fn line_word(kind: LineKind) -> &'static str {
         LineKind::IdlePeer => "idle: peer",
         LineKind::IdleOther => "idle: other",
         LineKind::IdleScheduler => "idle: sched",
-        LineKind::IdleNoWork => "idle: no work",
+        LineKind::IdleNoWork => "idle: spare",
         LineKind::Running => "running",
         LineKind::Runnable => "runnable",
         LineKind::Unattributed => "unattributed",
