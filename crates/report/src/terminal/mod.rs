@@ -137,10 +137,21 @@ fn header(findings: &Findings, width: usize) -> Vec<Line> {
     lines.extend(quality(findings, width));
     lines.extend(distrust(findings, width));
     lines.extend(bottleneck(findings, width));
-    for line in wrap(&findings.headline, width).into_iter().take(2) {
-        lines.push(Line::new(Style::Bold, &line));
-    }
+    lines.extend(headline(&findings.headline, width));
     lines
+}
+
+/// Columns that the headline may have, three lines of 80; what is beyond shows as cut.
+const HEADLINE: usize = 240;
+
+fn headline(text: &str, width: usize) -> Vec<Line> {
+    let mut lines = wrap(text, width);
+    let most = HEADLINE.div_ceil(width.max(1));
+    if lines.len() > most {
+        let rest = lines.split_off(most - 1).join(" ");
+        lines.push(text::clip(&rest, width));
+    }
+    lines.iter().map(|line| Line::new(Style::Bold, line)).collect()
 }
 
 /// The machine as far as it is known, or where imported results come from.
@@ -256,4 +267,22 @@ fn brief(sentence: &str, room: usize) -> String {
     }
     let first = wrap(clause, room.saturating_sub(1)).into_iter().next().unwrap_or_default();
     text::clip(&format!("{}…", first.trim_end_matches(['…', ','])), room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_headline_is_whole_or_shows_that_it_is_cut() {
+        let told = |words: usize| {
+            let lines = headline(&vec!["word"; words].join(" "), 80);
+            lines.iter().map(|line| line.render(80, false).trim_end().to_owned()).collect()
+        };
+        let whole: Vec<String> = told(48);
+        assert_eq!(whole, vec![vec!["word"; 16].join(" "); 3]);
+        let cut: Vec<String> = told(49);
+        assert!(cut.len() == 3 && cut[2].ends_with('…'), "{cut:?}");
+        assert!(cut.iter().all(|line| text::columns(line) <= 80), "{cut:?}");
+    }
 }
