@@ -12,9 +12,12 @@ use std::time::Instant;
 /// Generator and server may disagree by at most this.
 const WIDEST_DISAGREEMENT: f64 = 0.01;
 
+const FLAGS: &str = "--budget, --protocol, --out, --program";
+
 struct Options {
     names: Vec<String>,
     budget: Option<String>,
+    protocol: Option<String>,
     out: PathBuf,
     program: PathBuf,
 }
@@ -34,15 +37,20 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     if options.names.is_empty() {
         options.names = all_recipes(program)?;
     }
-    let mut departed = 0;
+    let (mut departed, mut untrustworthy) = (0, 0);
     for name in &options.names {
-        let objections = one(&options, name)?;
+        let (objections, trustworthy) = one(&options, name)?;
         for objection in &objections {
             println!("     departs: {objection}");
         }
         departed += u32::from(!objections.is_empty());
+        untrustworthy += u32::from(!trustworthy);
     }
-    println!("{} recipes, {departed} depart; {}", options.names.len(), options.out.display());
+    println!(
+        "{} recipes, {departed} depart, {untrustworthy} call themselves not trustworthy; {}",
+        options.names.len(),
+        options.out.display()
+    );
     if departed == 0 { Ok(()) } else { bail!("{departed} recipes depart") }
 }
 
@@ -51,6 +59,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
     let mut options = Options {
         names: Vec::new(),
         budget: None,
+        protocol: None,
         out: std::env::temp_dir().join(format!("kneepoint-recipes-{pid}")),
         program: crate::root().join("target/release/kneepoint"),
     };
@@ -59,10 +68,11 @@ fn parse(flags: &[&str]) -> Result<Options> {
         let mut value = || flags.next().with_context(|| format!("{flag} wants a value"));
         match *flag {
             "--budget" => options.budget = Some((*value()?).to_owned()),
+            "--protocol" => options.protocol = Some((*value()?).to_owned()),
             "--out" => options.out = PathBuf::from(value()?),
             "--program" => options.program = std::path::absolute(value()?)?,
             name if !name.starts_with('-') => options.names.push(name.to_owned()),
-            other => bail!("unknown flag {other}: recipes takes --budget, --out, --program, NAMES"),
+            other => bail!("unknown flag {other}: recipes takes {FLAGS}, NAMES"),
         }
     }
     Ok(options)
@@ -75,14 +85,18 @@ fn all_recipes(program: &Path) -> Result<Vec<String>> {
     Ok(recipes.iter().filter_map(|recipe| Some(recipe["name"].as_str()?.to_owned())).collect())
 }
 
-/// One recipe: prints what it found, and returns what is wrong with that.
-fn one(options: &Options, name: &str) -> Result<Vec<String>> {
+/// One recipe: prints what it found, and returns what is wrong with that and whether the run trusts
+/// itself. That it does not is no departure: on a noisy machine it ought not to.
+fn one(options: &Options, name: &str) -> Result<(Vec<String>, bool)> {
     let before = Machine::now();
     let begin = Instant::now();
     let mut command = Command::new(&options.program);
     command.args(["run", name, "--json", "--out"]).arg(options.out.join(name));
     if let Some(budget) = &options.budget {
         command.args(["--budget", budget]);
+    }
+    if let Some(protocol) = &options.protocol {
+        command.args(["--protocol", protocol]);
     }
     let child = command
         .current_dir(&options.out)
@@ -101,11 +115,11 @@ fn one(options: &Options, name: &str) -> Result<Vec<String>> {
         println!("{name:<24} {elapsed:5.0} s  {}", output.status);
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         objections.push(said.lines().last().unwrap_or("it said nothing").to_owned());
-        return Ok(objections);
+        return Ok((objections, false));
     };
     println!("{name:<24} {elapsed:5.0} s  {}", line(&findings));
     objections.extend(wrong_with(&findings));
-    Ok(objections)
+    Ok((objections, findings["trustworthy"] == true))
 }
 
 /// How the scratch directory of a process begins: all that a run starts has files in it.
@@ -181,7 +195,9 @@ mod tests {
 
     #[test]
     fn names_and_flags_are_told_apart() {
-        let options = parse(&["mariadb-oltp-ro", "--budget", "40s"]).unwrap();
+        let flags = ["mariadb-oltp-ro", "--budget", "40s", "--protocol", "published"];
+        let options = parse(&flags).unwrap();
+        assert_eq!(options.protocol.as_deref(), Some("published"));
         assert_eq!(options.names, ["mariadb-oltp-ro"]);
         assert_eq!(options.budget.as_deref(), Some("40s"));
         assert!(parse(&["--fast"]).is_err());

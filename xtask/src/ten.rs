@@ -4,6 +4,7 @@
 //! mutex, private caches cure it, and two of its treatments are decoys without effect.
 
 use anyhow::{Context, Result, bail};
+use kneepoint_stats::interval::mean_interval;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -41,6 +42,7 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     }
     std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
     let mut departed = 0;
+    let mut on_off = Vec::new();
     for number in 1..=options.runs {
         let (findings, elapsed) = one(program, &options.out, number)?;
         let story = Story::read(&findings, elapsed);
@@ -50,7 +52,9 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
             println!("     departs: {objection}");
         }
         departed += u32::from(!objections.is_empty());
+        on_off.push(story.on_off);
     }
+    println!("{}", pooled(&on_off));
     println!(
         "{} of {} runs agree; {}",
         options.runs - departed,
@@ -58,6 +62,20 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
         options.out.display()
     );
     if departed == 0 { Ok(()) } else { bail!("{departed} of {} runs depart", options.runs) }
+}
+
+/// The collector's price over all runs: the geometric mean of their on/off ratios, with Student's
+/// interval of the runs' logarithms.
+fn pooled(on_off: &[f64]) -> String {
+    let logs: Vec<f64> = on_off.iter().map(|ratio| ratio.ln()).filter(|x| x.is_finite()).collect();
+    match mean_interval(&logs, 0.95) {
+        Ok(mean) => {
+            let ratio = mean.map(f64::exp);
+            let (value, low, high) = (ratio.value, ratio.low, ratio.high);
+            format!("collector on/off over {} runs {value:.3} [{low:.3}-{high:.3}]", logs.len())
+        }
+        Err(_) => format!("collector on/off: no interval from {} runs", logs.len()),
+    }
 }
 
 fn parse(flags: &[&str]) -> Result<Options> {
@@ -273,6 +291,14 @@ mod tests {
             assert!(!Story::read(&findings, 52.0).objections().is_empty(), "{pointer}");
         }
         assert_eq!(Story::read(&findings(), 91.0).objections().len(), 1);
+    }
+
+    #[test]
+    fn the_price_of_all_runs_is_told_with_its_interval() {
+        // Logarithms -0.04, -0.02 and 0: mean -0.02, half-width 4.303 x 0.02 / sqrt(3).
+        let told = pooled(&[(-0.04_f64).exp(), (-0.02_f64).exp(), 1.0, f64::NAN]);
+        assert_eq!(told, "collector on/off over 3 runs 0.980 [0.933-1.030]");
+        assert_eq!(pooled(&[0.98]), "collector on/off: no interval from 1 runs");
     }
 
     #[test]

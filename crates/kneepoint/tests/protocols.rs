@@ -18,7 +18,8 @@ fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let short = short_recipe(1000);
     fs::write(sandbox.path("short.toml"), &short).unwrap();
-    let published = "\n[protocol.published]\nwarm_up_s = 1\nslice_s = 1\nclients = [1, 2]\n";
+    let published = "\n[protocol.published]\nwarm_up_s = 1\nslice_s = 1\nclients = [1, 2]\n\
+        [protocol.published.settings]\nrows = 3000\n";
     fs::write(sandbox.path("published.toml"), format!("{short}{published}")).unwrap();
     sandbox
 }
@@ -30,7 +31,8 @@ fn a_published_protocol_runs_the_baseline_alone_and_says_so() {
     let protocol = ["run", "published.toml", "--protocol", "published"];
     let plan = sandbox.run(&[&protocol[..], &["--dry-run"]].concat());
     assert!(
-        plan.out.contains("published: 1 s a level, 1 time") && plan.code == Some(0),
+        plan.out.contains("published: 1 s a level, once, after 1 s of warm-up")
+            && plan.code == Some(0),
         "{plan:?}"
     );
     let ran = sandbox.run(&[&protocol[..], &["--out", "run", "--json"]].concat());
@@ -40,6 +42,8 @@ fn a_published_protocol_runs_the_baseline_alone_and_says_so() {
     assert!(findings.effects.is_empty() && findings.curve.points.len() == 2, "{findings:?}");
     let run = kneepoint_lab::open(&sandbox.path("run")).unwrap();
     assert_eq!(run.arms.len(), 1, "the baseline is started once, and nothing else");
+    let rows = run.arms[0].proofs.iter().find(|proof| proof.what.starts_with("rows"));
+    assert_eq!(rows.map(|proof| proof.found.as_str()), Some("3000"), "{:?}", run.arms);
     let sweep = run.trials.iter().filter(|trial| trial.id.phase == Phase::Sweep);
     assert_eq!(sweep.map(|trial| trial.id.level.clients).collect::<Vec<_>>(), [1, 2]);
     let told = sandbox.run(&["report", "run"]);

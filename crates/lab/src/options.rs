@@ -15,8 +15,6 @@ pub struct RunOptions {
     pub cores: Option<Vec<u32>>,
     /// Cores that only the load generator uses; 0 shares those of the system.
     pub generator_cores: u32,
-    /// Follow the recipe's published protocol instead of Kneepoint's own.
-    pub published: bool,
     /// Seed; drawn from the clock where absent.
     pub seed: Option<u64>,
     /// Half-width of an effect's interval at which it may stop.

@@ -33,8 +33,8 @@ const STEAL_LIMIT: Ratio = Ratio(0.01);
 /// The design of a run on a machine with `cores` cores.
 ///
 /// # Errors
-/// Where no level is asked for, or more cores than there are; or a published protocol of a recipe
-/// that has none, or in a budget that ends before its first slice.
+/// Where no level is asked for, or more cores than there are; or a published protocol in a budget
+/// that ends before its first slice.
 pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
     let recipe = &options.recipe;
     let protocol = &recipe.protocol;
@@ -67,10 +67,10 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         foreign_limit: FOREIGN_LIMIT,
         steal_limit: STEAL_LIMIT,
     };
-    if options.published {
-        return as_published(options, own, recipe.published()?, &axis);
+    match &recipe.follows {
+        Some(published) => as_published(options, own, published, &axis),
+        None => Ok(own),
     }
-    Ok(own)
 }
 
 /// The level that was asked for or, since one that the sweep leaves out would have no ledger, the
@@ -100,7 +100,6 @@ fn as_published(
         focus: focus(&levels, clients, cores),
         levels,
         arms: own.arms.into_iter().filter(|arm| arm.role == ArmRole::Baseline).collect(),
-        sweep_arms: Vec::new(),
         slice: published.slice,
         ramp: published.ramp,
         sweep_blocks: published.repetitions,

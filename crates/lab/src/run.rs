@@ -319,7 +319,7 @@ impl Runner<'_> {
     /// Kneepoint came to watch too late.
     fn is_cut_short(&self, taken: &Taken) -> bool {
         let recipe = &self.options.recipe;
-        let fixed_work = recipe.workload.fresh_each_slice(&recipe.settings);
+        let fixed_work = recipe.workload.fixed_work(&recipe.settings);
         !fixed_work && taken.window.length.0 < self.plan.slice.0 / 2
     }
 

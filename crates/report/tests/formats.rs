@@ -169,6 +169,29 @@ fn peaks_and_instruments_are_tables() {
 }
 
 #[test]
+fn a_knee_of_one_repetition_is_bare() {
+    let mut findings = synthetic::findings();
+    assert!(terminal::render(&findings, 80, false).contains("knee at 1 client ["));
+    for point in &mut findings.curve.points {
+        point.throughput.low = point.throughput.value;
+        point.throughput.high = point.throughput.value;
+    }
+    let (told, page) = (terminal::render(&findings, 80, false), html::render(&findings));
+    assert!(told.contains("knee at 1 client") && !told.contains("knee at 1 client ["), "{told}");
+    assert!(page.contains("Knee at 1 client. The curve"), "{page}");
+}
+
+#[test]
+fn one_level_has_no_knee() {
+    let mut findings = synthetic::findings();
+    findings.curve.points.truncate(1);
+    let (told, page) = (terminal::render(&findings, 80, false), html::render(&findings));
+    assert!(told.contains("knee not told by one level"), "{told}");
+    assert!(!told.contains("of its peak") && !told.contains("falls to"), "{told}");
+    assert!(page.contains("Knee not told by one level."), "{page}");
+}
+
+#[test]
 fn a_server_on_forty_columns() {
     insta::assert_snapshot!(terminal::render(&synthetic::server::server(), 40, false));
 }

@@ -60,7 +60,9 @@ pub struct Recipe {
     pub sweep_treatments: Vec<&'static Treatment>,
     /// What the recipe asks of the protocol.
     pub protocol: Protocol,
-    /// The protocol of the document that the recipe comes from; [`Self::published`] asks for it.
+    /// The published protocol that it follows in place of its own.
+    pub follows: Option<Published>,
+    /// The protocol of the document that the recipe comes from; [`Self::as_published`] takes it.
     published: Option<Published>,
 }
 
@@ -81,6 +83,8 @@ pub struct Published {
     pub focus: LevelSpec,
     /// The order of the levels in each repetition.
     pub order: LevelOrder,
+    /// Settings of the workload; those that the document does not name are the recipe's.
+    pub settings: BTreeMap<String, String>,
 }
 
 /// What a recipe asks of the protocol; where it is silent, the planner decides.
@@ -168,18 +172,23 @@ impl Recipe {
         parse::parse(text).map_err(|misfit| misfit.within(origin, text))
     }
 
-    /// The published protocol.
+    /// The recipe as its document measured: with the document's settings, without treatments.
     ///
     /// # Errors
-    /// The recipe has none; the message lists those that have one.
-    pub fn published(&self) -> Result<&Published, RecipeError> {
-        self.published.as_ref().ok_or_else(|| {
+    /// The recipe tells no such protocol; the message lists those that do.
+    pub fn as_published(mut self) -> Result<Self, RecipeError> {
+        let Some(published) = self.published.clone() else {
             let with = |(name, _): &&(&str, &str)| {
                 Self::named(name).is_ok_and(|recipe| recipe.published.is_some())
             };
             let having: Vec<_> = BUILT_IN.iter().filter(with).map(|(name, _)| *name).collect();
-            RecipeError::NotPublished { name: self.name.clone(), having: having.join(", ") }
-        })
+            return Err(RecipeError::NotPublished { name: self.name, having: having.join(", ") });
+        };
+        self.settings.clone_from(&published.settings);
+        self.treatments.clear();
+        self.sweep_treatments.clear();
+        self.follows = Some(published);
+        Ok(self)
     }
 
     /// What the machine must have for all arms; each thing once.

@@ -163,6 +163,11 @@ pub trait Workload: Sync {
         false
     }
 
+    /// Whether clients do a fixed amount of work: their slice may end long before its time.
+    fn fixed_work(&self, settings: &BTreeMap<String, String>) -> bool {
+        self.fresh_each_slice(settings)
+    }
+
     /// Whether these settings make a system.
     ///
     /// # Errors

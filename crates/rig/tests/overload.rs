@@ -41,6 +41,11 @@ fn classes_run_and_a_killed_one_is_a_finding() {
 
     system.begin(&drive).unwrap();
     assert_eq!(system.pids().len(), 3);
+    for pid in system.pids() {
+        // Kernels without such groups have no such file.
+        let group = std::fs::read_to_string(format!("/proc/{pid}/autogroup")).unwrap_or_default();
+        assert!(group.is_empty() || group.trim_end().ends_with("nice 0"), "{group}");
+    }
     system.mark().unwrap();
     let output = system.finish().unwrap();
     assert!(output.operations > 0, "{output:?}");

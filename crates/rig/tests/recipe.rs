@@ -6,6 +6,7 @@ use kneepoint_rig::recipe::level::resolve_all;
 use kneepoint_rig::{Need, Recipe, SearchPath, recipe};
 use kneepoint_vocab::{ArmId, ArmRole, LevelOrder, Nanos, Ratio};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 const WHOLE: &str = r#"name = "mine"
@@ -56,7 +57,9 @@ fn each_built_in_recipe_is_whole() {
             let levels = resolve_all(&recipe.clients, cores);
             assert!(levels.contains(&recipe.focus.resolve(cores)), "{levels:?}");
         }
-        for arm in recipe.arms() {
+        let published = recipe.clone().as_published().ok();
+        let arms = published.iter().flat_map(Recipe::arms).chain(recipe.arms());
+        for arm in arms {
             recipe.workload.check(&arm.settings).unwrap();
         }
     }
@@ -322,16 +325,28 @@ fn published(lines: &str) -> Result<Recipe, String> {
 fn a_published_protocol_is_read() {
     let whole = "warm_up_s = 360\nslice_s = 120\nramp_ms = 5\nrepetitions = 3\n\
         clients = [1, 8]\nfocus = 8\norder = \"random\"\n";
-    let recipe = published(whole).unwrap();
-    let found = recipe.published().unwrap();
+    let recipe = published(whole).unwrap().as_published().unwrap();
+    let found = recipe.follows.unwrap();
     assert_eq!((found.warm_up, found.slice), (Nanos(360_000_000_000), Nanos(120_000_000_000)));
     assert_eq!((found.ramp, found.repetitions), (Nanos::from_millis(5), 3));
     assert_eq!((found.clients.len(), found.focus.resolve(2)), (2, 8));
     assert_eq!(found.order, LevelOrder::Random);
     let least = published("slice_s = 1\nclients = [1]\n").unwrap();
-    let least = least.published().unwrap();
+    let least = least.as_published().unwrap().follows.unwrap();
     assert_eq!((least.warm_up, least.ramp, least.repetitions), (Nanos(0), Nanos(0), 1));
     assert_eq!((least.order, least.focus.resolve(9)), (LevelOrder::Ascending, 2));
+}
+
+#[test]
+fn a_published_protocol_changes_settings_and_tries_no_treatments() {
+    let lines = "slice_s = 1\nclients = [1]\n[protocol.published.settings]\nrows = 7000\n";
+    let own = published(lines).unwrap();
+    assert_eq!((own.settings["rows"].as_str(), own.treatments.len()), ("5000", 2));
+    let recipe = own.as_published().unwrap();
+    let expected = [("cache".to_owned(), "shared".to_owned()), ("rows".into(), "7000".into())];
+    assert_eq!(recipe.settings, BTreeMap::from(expected));
+    assert!(recipe.treatments.is_empty() && recipe.sweep_treatments.is_empty());
+    assert!(recipe.arms().iter().all(|arm| arm.settings["rows"] == "7000"));
 }
 
 #[test]
@@ -347,6 +362,8 @@ fn what_is_wrong_with_a_published_protocol_has_its_place() {
         ("slice_s = 1\nclients = [1]\nrepetitions = 0\n", 2, "repetitions must be 1 to 1000"),
         ("slice_s = 1\nclients = [1]\nwarm_up_s = -1\n", 2, "warm_up_s must be 0 to 86400"),
         ("slice_s = 1\nclients = [1]\ntreatments = []\n", 2, "unknown field `treatments`"),
+        ("slice_s = 1\nclients = [1]\nsettings.rows = 1\n", 2, "rows must be "),
+        ("slice_s = 1\nclients = [1]\nsettings.x = 1\n", 2, "has no setting \"x\""),
     ] {
         let message = refused(lines);
         assert!(message.starts_with(&format!("recipes/x.toml:{}:", first + line)), "{message}");
@@ -357,7 +374,7 @@ fn what_is_wrong_with_a_published_protocol_has_its_place() {
 
 #[test]
 fn a_recipe_without_a_published_protocol_says_so() {
-    let message = Recipe::parse("x", WHOLE).unwrap().published().unwrap_err().to_string();
+    let message = Recipe::parse("x", WHOLE).unwrap().as_published().unwrap_err().to_string();
     assert!(
         message.starts_with("mine has no published protocol; those that have one:"),
         "{message}"

@@ -21,7 +21,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     let options = options(args, &host)?;
     let plan = kneepoint_lab::plan(&options, host.cores)?;
     if args.dry_run {
-        return show_plan(&plan, args.json);
+        let fixed_work = options.recipe.workload.fixed_work(&options.recipe.settings);
+        return show_plan(&plan, fixed_work, args.json);
     }
     let stop = stop_on_signals()?;
     let mut bar = Bar::new();
@@ -40,6 +41,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
 
 fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     let mut recipe = asked_for(args)?;
+    if args.protocol == ProtocolArg::Published {
+        recipe = recipe.as_published()?;
+    }
     let whole = recipe.clone();
     let left_out = recipe.leave_out_lacking();
     // What the baseline lacks too is refused as a whole, not told once a treatment.
@@ -53,7 +57,6 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
         levels: args.levels.clone(),
         cores: args.cores.clone(),
         generator_cores: args.generator_cores,
-        published: args.protocol == ProtocolArg::Published,
         seed: args.seed,
         precision: args.precision,
         budget: args.budget,
@@ -101,7 +104,7 @@ pub(crate) fn default_directory(begun: &str) -> PathBuf {
     PathBuf::from("kneepoint-runs").join(stamp)
 }
 
-fn show_plan(plan: &Plan, json: bool) -> Result<u8> {
+fn show_plan(plan: &Plan, fixed_work: bool, json: bool) -> Result<u8> {
     if json {
         print::out(&format!("{}\n", serde_json::to_string_pretty(plan)?))?;
         return Ok(OK);
@@ -120,13 +123,7 @@ fn show_plan(plan: &Plan, json: bool) -> Result<u8> {
         text.push_str(&format!("sweep       also with {}\n", arm.label));
     }
     if plan.protocol == ProtocolName::Published {
-        let seconds = |length: Nanos| length.seconds().0;
-        let warm_up = plan.warm_up.map_or(0.0, seconds);
-        text.push_str(&format!(
-            "protocol    published: {} s a level, {} time(s), after {warm_up} s of warm-up\n",
-            seconds(plan.slice),
-            plan.sweep_blocks
-        ));
+        text.push_str(&format!("protocol    published: {}\n", published(plan, fixed_work)));
     } else {
         text.push_str(&format!("treatments  at {} clients:\n", plan.focus.clients));
     }
@@ -137,6 +134,21 @@ fn show_plan(plan: &Plan, json: bool) -> Result<u8> {
     text.push_str(&format!("seed        {}\ntime        at most {longest:.0} s\n", plan.seed));
     print::out(&text)?;
     Ok(OK)
+}
+
+/// `at most 120 s a level, 5 times, after 360 s of warm-up`.
+fn published(plan: &Plan, fixed_work: bool) -> String {
+    let seconds = |length: Nanos| length.seconds().0;
+    let most = if fixed_work { "at most " } else { "" };
+    let times = match plan.sweep_blocks {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
+    };
+    let warm_up = match plan.warm_up.map_or(0.0, seconds) {
+        0.0 => "without warm-up".to_owned(),
+        length => format!("after {length} s of warm-up"),
+    };
+    format!("{most}{} s a level, {times}, {warm_up}", seconds(plan.slice))
 }
 
 /// Set by the first Ctrl-C, hang-up or termination; a second one ends Kneepoint at once, and its

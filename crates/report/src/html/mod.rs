@@ -165,6 +165,9 @@ fn lede(curve: &Curve, series: &Series<'_>) -> String {
     };
     let then = if series.several() { "; the" } else { ". The" };
     let knee = words::knee(curve, series.axis);
+    if curve.points.len() == 1 {
+        return format!("{on} {knee}.");
+    }
     format!("{on} {knee}{then} curve {}.", words::shape(curve.shape))
 }
 

@@ -157,7 +157,8 @@ fn notes(findings: &Findings, axis: Axis) -> Vec<String> {
     let knee = format!("knee {}", words::knee(&findings.curve, axis));
     let star = format!("* causes and cures at {}", axis.phrase(findings.focus));
     let star = explained(findings).then_some(star);
-    star.into_iter().chain([knee, after]).collect()
+    let after = (curve.points.len() > 1).then_some(after);
+    star.into_iter().chain([knee]).chain(after).collect()
 }
 
 /// Whether something follows on the focus level: of imported results there may be the curve alone.

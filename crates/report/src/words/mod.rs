@@ -243,9 +243,13 @@ pub(crate) const fn tier(tier: Option<Tier>) -> &'static str {
     }
 }
 
-/// The knee: `at 4 clients [2–8]`, or that it was not reached.
+/// The knee: `at 4 clients [2–8]`, bare where one repetition gives no interval, or why there is
+/// none.
 pub(crate) fn knee(curve: &Curve, axis: Axis) -> String {
     let knee = &curve.knee;
+    if curve.points.len() == 1 {
+        return "not told by one level".to_owned();
+    }
     if knee.beyond_last {
         return curve.points.last().map_or_else(
             || "not reached".to_owned(),
@@ -254,8 +258,11 @@ pub(crate) fn knee(curve: &Curve, axis: Axis) -> String {
     }
     let within = Axis::along(curve.points.iter().map(|point| point.level));
     let tick = if axis == Axis::Both { within } else { axis };
-    let (low, high) = (tick.tick(knee.low), tick.tick(knee.high));
-    format!("at {} [{low}–{high}]", axis.phrase(knee.level))
+    let at = axis.phrase(knee.level);
+    if curve.points.iter().all(|point| point.throughput.low == point.throughput.high) {
+        return format!("at {at}");
+    }
+    format!("at {at} [{}–{}]", tick.tick(knee.low), tick.tick(knee.high))
 }
 
 /// How far a treated arm scales, in a clause: `rises to 1.90× at 2`.

@@ -51,6 +51,7 @@ impl Recipe {
                 effect_blocks: Some((4, 8)),
                 ..Protocol::default()
             },
+            follows: None,
             published: None,
         })
     }

@@ -31,8 +31,11 @@ struct RecipeText {
 struct WorkloadText {
     kind: Spanned<String>,
     #[serde(default)]
-    settings: BTreeMap<String, Spanned<Scalar>>,
+    settings: SettingsText,
 }
+
+/// Settings of a workload, each with its place.
+pub(super) type SettingsText = BTreeMap<String, Spanned<Scalar>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,7 +79,9 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
     let raw: RecipeText = toml::from_str(text)?;
     let name = identifier(&raw.name)?;
     let workload = workload_of(&raw.workload)?;
-    let settings = settings_of(workload, &raw.workload.settings)?;
+    let with_changes =
+        |changes: &SettingsText| settings_of(workload, &raw.workload.settings, changes);
+    let settings = with_changes(&SettingsText::new())?;
     let (clients, focus) = levels_of(&raw.sweep.clients, &raw.sweep.focus)?;
     let treatments = treatments_of(workload, &settings, &raw.treatments)?;
     let published = raw.protocol.published.as_ref();
@@ -90,7 +95,8 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
         focus,
         sweep_treatments: sweep_treatments_of(&treatments, &raw.sweep.treatments)?,
         treatments,
-        published: published.map(|raw| published::of(raw, focus)).transpose()?,
+        follows: None,
+        published: published.map(|raw| published::of(raw, focus, with_changes)).transpose()?,
         protocol: protocol_of(raw.protocol)?,
     })
 }
@@ -124,11 +130,14 @@ fn workload_of(raw: &WorkloadText) -> Result<&'static dyn Workload, Misfit> {
 
 fn settings_of(
     workload: &'static dyn Workload,
-    raw: &BTreeMap<String, Spanned<Scalar>>,
+    raw: &SettingsText,
+    changes: &SettingsText,
 ) -> Result<BTreeMap<String, String>, Misfit> {
-    let settings = raw.iter().map(|(key, value)| (key.clone(), value.get_ref().text())).collect();
+    let all = raw.iter().chain(changes);
+    let settings = all.map(|(key, value)| (key.clone(), value.get_ref().text())).collect();
     workload.check(&settings).map_err(|error| {
-        let span = raw.get(&error.setting).map_or(0..0, Spanned::span);
+        let of = changes.get(&error.setting).or_else(|| raw.get(&error.setting));
+        let span = of.map_or(0..0, Spanned::span);
         Misfit::at(span, error.to_string())
     })?;
     Ok(settings)

@@ -1,10 +1,11 @@
 //! `[protocol.published]`: how the document that a recipe comes from took its figures.
 
 use super::error::Misfit;
-use super::parse::{Scalar, count, level_list, levels_of};
+use super::parse::{Scalar, SettingsText, count, level_list, levels_of};
 use super::{LevelSpec, Published};
 use kneepoint_vocab::{LevelOrder, Nanos};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
@@ -21,10 +22,16 @@ pub(super) struct PublishedText {
     clients: Spanned<Vec<Spanned<Scalar>>>,
     focus: Option<Spanned<Scalar>>,
     order: Option<Spanned<Scalar>>,
+    #[serde(default)]
+    settings: SettingsText,
 }
 
-/// Checks it; `focus` is that of the sweep.
-pub(super) fn of(raw: &PublishedText, focus: LevelSpec) -> Result<Published, Misfit> {
+/// Checks it; `focus` is that of the sweep, `with_changes` the recipe's settings with changes.
+pub(super) fn of(
+    raw: &PublishedText,
+    focus: LevelSpec,
+    with_changes: impl Fn(&SettingsText) -> Result<BTreeMap<String, String>, Misfit>,
+) -> Result<Published, Misfit> {
     let counted = |name, value: &Option<Spanned<i64>>, range: RangeInclusive<u32>, default: u32| {
         match value {
             Some(value) => count(name, value, range),
@@ -45,6 +52,7 @@ pub(super) fn of(raw: &PublishedText, focus: LevelSpec) -> Result<Published, Mis
         clients,
         focus,
         order: raw.order.as_ref().map_or(Ok(LevelOrder::Ascending), order)?,
+        settings: with_changes(&raw.settings)?,
     })
 }
 

@@ -110,6 +110,11 @@ impl Workload for MariadbSmack {
         Clients::Apart
     }
 
+    /// Rounds that are to fit the slice are more than it needs.
+    fn fixed_work(&self, settings: &BTreeMap<String, String>) -> bool {
+        SmackSettings::parse(settings).is_ok_and(|settings| settings.rounds.is_some())
+    }
+
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
         SmackSettings::parse(settings).map(|_| ())
     }

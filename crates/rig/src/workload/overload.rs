@@ -185,8 +185,11 @@ impl Stressed {
             metrics.display().to_string(),
         ];
         arguments.extend(bounds.iter().map(|bound| (*bound).to_owned()));
-        let program = Program::new(class, "stress-ng", arguments, &self.directory);
-        let process = Program { cpus: drive.cpus.system.clone(), ..program }.spawn(&self.undo)?;
+        let mut program = Program::new(class, "stress-ng", arguments, &self.directory);
+        program.cpus.clone_from(&drive.cpus.system);
+        // It would be Kneepoint that starves the kernel's threads, not the load.
+        program.raised = false;
+        let process = program.spawn(&self.undo)?;
         Ok(Load { class, process, metrics, failed: None })
     }
 }

@@ -158,6 +158,8 @@ pub(super) fn parse(text: &str) -> Option<Progress> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Seek as _, Write as _};
+    use std::process::Command;
 
     const TWICE: &str = "10+0 records in\n10+0 records out\n\
         5120 bytes (5.1 kB, 5.0 KiB) copied, 0.001 s, 5.1 MB/s\n\
@@ -167,6 +169,22 @@ mod tests {
     #[test]
     fn the_last_report_counts() {
         assert_eq!(parse(TWICE), Some(Progress { records: 131_073, seconds: 1.28374 }));
+    }
+
+    #[test]
+    fn who_only_holds_its_input_open_does_not_read_yet() {
+        let mut input = tempfile::tempfile().unwrap();
+        input.write_all(&[0; 2]).unwrap();
+        input.rewind().unwrap();
+        let mut holder = Command::new("sleep");
+        let mut holder = holder.arg("60").stdin(input.try_clone().unwrap()).spawn().unwrap();
+        assert!(!reads(holder.id()));
+        // Both have the same open file, so the place in it moves for both.
+        input.read_exact(&mut [0]).unwrap();
+        assert!(reads(holder.id()));
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert!(!reads(holder.id()));
     }
 
     #[test]
