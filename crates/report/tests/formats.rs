@@ -3,6 +3,7 @@
 mod synthetic;
 
 use kneepoint_report::{export, html, json, terminal, text};
+use kneepoint_vocab::findings::Verdict;
 use kneepoint_vocab::{ArmRole, Findings};
 
 #[test]
@@ -189,6 +190,20 @@ fn one_level_has_no_knee() {
     assert!(told.contains("knee not told by one level"), "{told}");
     assert!(!told.contains("of its peak") && !told.contains("falls to"), "{told}");
     assert!(page.contains("Knee not told by one level."), "{page}");
+}
+
+#[test]
+fn the_ideal_is_not_named_across_a_treatment_s_name() {
+    let mut findings = synthetic::findings();
+    let names = |page: &str| page.matches(">ideal</text>").count();
+    let pictures = names(&html::render(&findings));
+    let cure = findings.effects.iter().find(|effect| effect.verdict == Verdict::Better);
+    let height = cure.and_then(|effect| effect.throughput).unwrap().value;
+    for point in &mut findings.curve.points {
+        point.ideal = height;
+    }
+    // On a wide page the name ends before the last level.
+    assert_eq!((pictures, names(&html::render(&findings))), (2, 1));
 }
 
 #[test]

@@ -243,14 +243,13 @@ pub(crate) fn reads(device: &Path) -> anyhow::Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::script;
     use tempfile::TempDir;
 
     /// A journal whose guardian reads to the end of its input and acts on nothing.
     fn undo(folder: &Path) -> Undo {
         let server = folder.join("guardian");
-        fs::write(&server, "#!/bin/sh\nexec cat >/dev/null\n").unwrap();
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        fs::set_permissions(&server, executable).unwrap();
+        script(&server, "exec cat >/dev/null");
         Undo::begin(folder, &server)
     }
 

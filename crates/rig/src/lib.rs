@@ -30,6 +30,9 @@ pub mod priority;
 pub mod process;
 pub mod recipe;
 pub mod scratch;
+#[cfg(test)]
+#[path = "../tests/support/script.rs"]
+mod script;
 mod search_path;
 pub mod treatment;
 pub mod undo;

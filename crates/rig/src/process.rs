@@ -385,19 +385,15 @@ fn oom_kills() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::script;
     use crate::undo::is_zombie;
     use tempfile::TempDir;
 
     /// A journal whose guardian is `cat`: it reads to the end of its input and acts on nothing.
     fn undo(folder: &Path) -> Undo {
         let server = folder.join("guardian");
-        fs::write(&server, "#!/bin/sh\nexec cat >/dev/null\n").unwrap();
-        run_sh(&format!("chmod +x {}", server.display()));
+        script(&server, "exec cat >/dev/null");
         Undo::begin(folder, &server)
-    }
-
-    fn run_sh(script: &str) {
-        assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
     }
 
     fn shell<'a>(script: &str, folder: &'a Path) -> Program<'a> {

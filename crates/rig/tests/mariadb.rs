@@ -4,6 +4,8 @@
 
 #[path = "support/leftovers.rs"]
 mod leftovers;
+#[path = "support/script.rs"]
+mod script;
 
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
@@ -14,7 +16,6 @@ use leftovers::Machine;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -300,8 +301,7 @@ fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
         (format!("{own}; echo '{REPORT}' | head -n 5; {ended}"), "is it cut off"),
     ];
     for (script, expected) in cases {
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        script::script(&program, &script);
         let begun = system.begin(&Drive::new(1, SLICE));
         let outcome = begun.and_then(|_| system.finish());
         let message = format!("{:#}", outcome.unwrap_err());

@@ -125,13 +125,15 @@ impl Sandbox {
     }
 
     /// The command as `nobody`, who may write into the folder. Needs root. The binary is copied,
-    /// for the build folder may be closed to others.
+    /// for the build folder may be closed to others; not by this process, since a child that a
+    /// neighbouring test starts meanwhile would hold it open for writing, and no such file is run.
     pub(crate) fn as_nobody(&self, arguments: &[&str]) -> Command {
         fs::set_permissions(self.home.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let program = std::env::temp_dir().join(format!("{}-bin", self.mark));
         if !program.exists() {
-            fs::copy(env!("CARGO_BIN_EXE_kneepoint"), &program).unwrap();
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            let mut install = Command::new("install");
+            install.args(["-m", "755", env!("CARGO_BIN_EXE_kneepoint")]).arg(&program);
+            assert!(install.status().unwrap().success());
         }
         let mut command = self.command_of(&program, arguments);
         command.uid(NOBODY).gid(NOBODY);

@@ -16,7 +16,7 @@ use crate::number;
 use crate::series::{self, Series};
 use crate::words::{self, Axis};
 use kneepoint_vocab::findings::{Curve, CurvePoint, Effect, Verdict};
-use kneepoint_vocab::{ArmRole, Findings, Level, Unit};
+use kneepoint_vocab::{ArmRole, Estimate, Findings, Level, PerSecond, Unit};
 
 /// The ideal may leave the picture where it is this many times the highest measurement.
 const HEADROOM: f64 = 2.6;
@@ -53,6 +53,22 @@ pub(super) fn draw(findings: &Findings, width: f64, class: &str) -> Markup {
     inside.push(&plot.treated());
     inside.push(&plot.arms());
     picture(class, width, plot.height, &plot.said(), &inside)
+}
+
+/// About how wide a letter of a note is, in pixels.
+const LETTER: f64 = 6.6;
+/// Least distance of two notes one below the other.
+const LINE: f64 = 13.0;
+/// Where an arm's name begins, right of its mark.
+const NAME_AFTER: f64 = 11.0;
+
+/// A treated arm's mark in the picture.
+struct PlacedArm<'a> {
+    arm: &'a Effect,
+    rate: Estimate<PerSecond>,
+    x: f64,
+    y: f64,
+    name: Option<String>,
 }
 
 impl<'a> Plot<'a> {
@@ -145,7 +161,9 @@ impl<'a> Plot<'a> {
     fn laws(&self, curve: &Curve) -> Markup {
         let ideal = self.traced(curve, |_, point| point.ideal.get());
         let mut out = path("ideal", &ideal, false);
-        if let Some((x, y)) = ideal.last() {
+        if let Some((x, y)) = ideal.last()
+            && !self.is_taken((x - 5.0 * LETTER, *x), y - 11.0)
+        {
             out.push(&label("note end", *x, y - 7.0, "ideal"));
         }
         let mut named: Vec<(f64, f64, &str)> = Vec::new();
@@ -265,17 +283,40 @@ impl<'a> Plot<'a> {
         lines.join("\n")
     }
 
-    /// Treated arms at the focus level: beside the baseline's dot, named where there is room.
-    fn arms(&self) -> Markup {
-        let mut out = Markup::default();
-        let Some(x) = self.place(self.findings.focus) else { return out };
+    /// Treated arms at the focus level, the best first: beside the baseline's dot, and named where
+    /// there is room.
+    fn placed_arms(&self) -> Vec<PlacedArm<'_>> {
+        let Some(focus) = self.place(self.findings.focus) else { return Vec::new() };
         let mut arms: Vec<_> =
             treated(self.findings).filter_map(|arm| Some((arm, arm.throughput?))).collect();
         arms.sort_by(|a, b| b.1.value.get().total_cmp(&a.1.value.get()));
         let mut last_name = f64::MIN;
-        for (index, (arm, rate)) in arms.into_iter().enumerate() {
-            let offset = if index.is_multiple_of(2) { 13.0 } else { 25.0 };
-            let (x, y) = (x + offset, self.y.at(rate.value.get()));
+        let placed = arms.into_iter().enumerate().map(|(index, (arm, rate))| {
+            let x = focus + if index.is_multiple_of(2) { 13.0 } else { 25.0 };
+            let y = self.y.at(rate.value.get());
+            let worth = matches!(arm.verdict, Verdict::Better | Verdict::Worse);
+            let name = (worth && y - last_name > LINE).then(|| self.short_name(arm, x));
+            if name.is_some() {
+                last_name = y;
+            }
+            PlacedArm { arm, rate, x, y, name }
+        });
+        placed.collect()
+    }
+
+    /// Whether the name of an arm lies where letters between `x` around the height `y` would.
+    fn is_taken(&self, x: (f64, f64), y: f64) -> bool {
+        self.placed_arms().iter().any(|placed| {
+            let letters = placed.name.as_ref().map_or(0, |name| name.chars().count());
+            let begin = placed.x + NAME_AFTER;
+            let end = begin + LETTER * f64::from(u32::try_from(letters).unwrap_or(0));
+            begin < x.1 && x.0 < end && (placed.y - y).abs() < LINE
+        })
+    }
+
+    fn arms(&self) -> Markup {
+        let mut out = Markup::default();
+        for PlacedArm { arm, rate, x, y, name } in self.placed_arms() {
             let tip = format!(
                 "{}\n{} {}/s\n{}",
                 arm.label,
@@ -286,15 +327,8 @@ impl<'a> Plot<'a> {
             let whisker =
                 line("whisker", x, self.y.at(rate.low.get()), x, self.y.at(rate.high.get()));
             let mut group = reading(&tip).with(&whisker).with(&mark(arm.verdict, x, y));
-            let named = matches!(arm.verdict, Verdict::Better | Verdict::Worse);
-            if named && y - last_name > 13.0 {
-                last_name = y;
-                group = group.with(&label(
-                    "note arm-name",
-                    x + 11.0,
-                    y + 4.0,
-                    &self.short_name(arm, x),
-                ));
+            if let Some(name) = name {
+                group = group.with(&label("note arm-name", x + NAME_AFTER, y + 4.0, &name));
             }
             out.push(&group.done());
         }
@@ -309,7 +343,7 @@ impl<'a> Plot<'a> {
     )]
     fn short_name(&self, arm: &Effect, x: f64) -> String {
         let plus = if words::over(self.findings, arm).is_some() { "+ " } else { "" };
-        let room = ((self.width - x - 18.0) / 6.6).max(3.0) as usize;
+        let room = ((self.width - x - 18.0) / LETTER).max(3.0) as usize;
         crate::text::clip(&format!("{plus}{}", crate::text::disarm(&arm.label)), room)
     }
 }
