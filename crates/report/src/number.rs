@@ -102,9 +102,15 @@ fn bare(value: f64, decimals: usize) -> String {
     if value < 0.0 && !nothing { format!("−{text}") } else { text }
 }
 
-fn shown(value: f64, low: f64, high: f64, step: Step) -> Shown {
-    // An interval that was never estimated has equal ends, but for what rounding left.
-    if (high - low).abs() <= value.abs() * 1e-9 {
+/// Whether an interval was never estimated: its ends are equal, but for what rounding left.
+pub(crate) fn is_bare<U: Unit>(estimate: &Estimate<U>) -> bool {
+    let width = estimate.high.get() - estimate.low.get();
+    width.abs() <= estimate.value.get().abs() * 1e-9
+}
+
+fn shown<U: Unit>(estimate: &Estimate<U>, step: Step) -> Shown {
+    let (value, low, high) = (estimate.value.get(), estimate.low.get(), estimate.high.get());
+    if is_bare(estimate) {
         return Shown { value: alone(value, step), interval: String::new() };
     }
     let (value, low, high) = (value / step.divisor, low / step.divisor, high / step.divisor);
@@ -124,8 +130,7 @@ fn alone(value: f64, step: Step) -> String {
 /// Events each second with a decimal prefix, without unit: `10.7k [10.4–11.0]`.
 #[must_use]
 pub fn rate(estimate: &Estimate<PerSecond>) -> Shown {
-    let value = estimate.value.get();
-    shown(value, estimate.low.get(), estimate.high.get(), step_for(value, &COUNT_STEPS))
+    shown(estimate, step_for(estimate.value.get(), &COUNT_STEPS))
 }
 
 /// Events each second, without interval: `70.2k`.
@@ -163,8 +168,7 @@ pub fn count(value: u64) -> String {
 /// A length of time in the unit that suits it: `22.4 µs [21.9–23.0]`.
 #[must_use]
 pub fn seconds(estimate: &Estimate<Seconds>) -> Shown {
-    let value = estimate.value.get();
-    shown(value, estimate.low.get(), estimate.high.get(), step_for(value, &TIME_STEPS))
+    shown(estimate, step_for(estimate.value.get(), &TIME_STEPS))
 }
 
 /// A length of time without interval: `22.4 µs`; above two minutes `5 min 12 s`.
@@ -204,7 +208,7 @@ pub fn brief_seconds(value: Seconds) -> String {
 #[must_use]
 pub fn factor(estimate: &Estimate<Ratio>) -> Shown {
     let step = Step { divisor: 1.0, suffix: "×" };
-    shown(estimate.value.get(), estimate.low.get(), estimate.high.get(), step)
+    shown(estimate, step)
 }
 
 /// A quotient as a factor, without interval, with two decimals below ten: `4.05×`.
@@ -218,7 +222,7 @@ pub fn plain_factor(value: Ratio) -> String {
 #[must_use]
 pub fn percent(estimate: &Estimate<Ratio>) -> Shown {
     let step = Step { divisor: 0.01, suffix: " %" };
-    shown(estimate.value.get(), estimate.low.get(), estimate.high.get(), step)
+    shown(estimate, step)
 }
 
 /// A share as a percentage with two significant digits: `4.1 %`, `0.30 %`, `78 %`, `< 0.01 %`,
@@ -243,6 +247,9 @@ pub fn plain_percent(value: Ratio) -> String {
 pub fn cores(estimate: &Estimate<Cores>) -> Shown {
     let (value, low, high) = (estimate.value.get(), estimate.low.get(), estimate.high.get());
     let places = decimals(value, (high - low) / 2.0).min(3);
+    if is_bare(estimate) {
+        return Shown { value: bare(value, places), interval: String::new() };
+    }
     let dash = if low < 0.0 { " to " } else { "–" };
     Shown {
         value: bare(value, places),
@@ -254,9 +261,13 @@ pub fn cores(estimate: &Estimate<Cores>) -> Shown {
 /// `1.12 [1.08–1.15]`.
 #[must_use]
 pub fn ledger_cores(estimate: &Estimate<Cores>) -> Shown {
+    let value = plain_cores(estimate.value);
+    if is_bare(estimate) {
+        return Shown { value, interval: String::new() };
+    }
     let dash = if estimate.low.get() < 0.0 { " to " } else { "–" };
     let (low, high) = (plain_cores(estimate.low), plain_cores(estimate.high));
-    Shown { value: plain_cores(estimate.value), interval: format!("[{low}{dash}{high}]") }
+    Shown { value, interval: format!("[{low}{dash}{high}]") }
 }
 
 /// Cores without interval and with two decimals, for columns that must line up: `1.12`.
@@ -307,6 +318,10 @@ mod tests {
         assert_eq!(rate(&exact).value, "10.7k");
         let time = Estimate::<Seconds>::of(22.36e-6, 21.9e-6, 22.9e-6);
         assert_eq!(seconds(&time).to_string(), "22.4 µs [21.9–22.9]");
+        let once = Estimate::<Cores>::of(0.77, 0.77, 0.77);
+        assert_eq!((cores(&once).to_string(), ledger_cores(&once).to_string()), {
+            ("0.770".to_owned(), "0.77".to_owned())
+        });
     }
 
     #[test]

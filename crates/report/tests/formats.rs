@@ -190,6 +190,7 @@ fn one_level_has_no_knee() {
     assert!(told.contains("knee not told by one level"), "{told}");
     assert!(!told.contains("of its peak") && !told.contains("falls to"), "{told}");
     assert!(page.contains("Knee not told by one level."), "{page}");
+    assert!(!page.contains("class=\"knee-band\"") && !page.contains(">ideal</text>"), "{page}");
 }
 
 #[test]

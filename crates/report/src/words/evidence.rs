@@ -57,7 +57,9 @@ pub(crate) fn generator(generator: &Generator) -> String {
         0 => "shares the system's cores".to_owned(),
         own => format!("own cores: {own}"),
     };
-    format!("{} cores {}, {whose}", cores.value, cores.interval)
+    let interval =
+        if cores.interval.is_empty() { String::new() } else { format!(" {}", cores.interval) };
+    format!("{} cores{interval}, {whose}", cores.value)
 }
 
 /// How well the two counts agree.

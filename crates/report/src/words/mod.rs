@@ -259,7 +259,7 @@ pub(crate) fn knee(curve: &Curve, axis: Axis) -> String {
     let within = Axis::along(curve.points.iter().map(|point| point.level));
     let tick = if axis == Axis::Both { within } else { axis };
     let at = axis.phrase(knee.level);
-    if curve.points.iter().all(|point| point.throughput.low == point.throughput.high) {
+    if curve.points.iter().all(|point| number::is_bare(&point.throughput)) {
         return format!("at {at}");
     }
     format!("at {at} [{}–{}]", tick.tick(knee.low), tick.tick(knee.high))

@@ -161,7 +161,7 @@ impl<'a> Plot<'a> {
     fn laws(&self, curve: &Curve) -> Markup {
         let ideal = self.traced(curve, |_, point| point.ideal.get());
         let mut out = path("ideal", &ideal, false);
-        if let Some((x, y)) = ideal.last()
+        if let [_, .., (x, y)] = &ideal[..]
             && !self.is_taken((x - 5.0 * LETTER, *x), y - 11.0)
         {
             out.push(&label("note end", *x, y - 7.0, "ideal"));
@@ -187,7 +187,8 @@ impl<'a> Plot<'a> {
     fn knee(&self, curve: &Curve) -> Markup {
         let knee = &curve.knee;
         let mut out = Markup::default();
-        let Some(x) = self.place(knee.level).filter(|_| !knee.beyond_last) else { return out };
+        let told = !knee.beyond_last && curve.points.len() > 1;
+        let Some(x) = self.place(knee.level).filter(|_| told) else { return out };
         let top = self.y.at(f64::MAX);
         if let (Some(low), Some(high)) = (self.place(knee.low), self.place(knee.high)) {
             let band = Tag::of("rect", "knee-band")
