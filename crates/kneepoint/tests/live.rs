@@ -180,11 +180,26 @@ fn an_ordinary_user_gets_the_fallback_and_the_reason() {
 }
 
 #[test]
+fn a_run_outlives_its_terminal_where_it_was_told_to() {
+    let _alone = common::alone();
+    let sandbox = sandbox();
+    let arguments = ["run", "short.toml", "--out", "run", "--tier", "fallback"];
+    let child = sandbox.spawn_by(&["env", "--ignore-signal=HUP,INT"], &arguments);
+    let process = child.id();
+    eventually("a trial is on disk", || trials(&sandbox) >= 1);
+    send("HUP", process);
+    send("INT", process);
+    let done = finished(child);
+    assert_whole(&sandbox, &done, Tier::Fallback);
+    sandbox.assert_clean(Some(process), &["long.toml", "run", "short.toml"]);
+}
+
+#[test]
 fn an_interrupted_run_reports_what_it_has() {
     let _alone = common::alone();
     let sandbox = sandbox();
     let arguments = ["run", "long.toml", "--out", "run", "--tier", "fallback"];
-    for (signal, least) in [("INT", 1), ("TERM", 12)] {
+    for (signal, least) in [("INT", 1), ("HUP", 1), ("TERM", 12)] {
         let child = sandbox.spawn(&arguments);
         let process = child.id();
         eventually("a trial is on disk", || trials(&sandbox) >= least);

@@ -34,7 +34,7 @@ fn can(test: &str, settings: &BTreeMap<String, String>) -> bool {
 
 /// One slice with so many readers: threads, counts, response times.
 fn check_slice(system: &mut dyn System, clients: u32, dd: bool) {
-    let threads = system.begin(&Drive::new(clients, Nanos::from_millis(250))).unwrap();
+    let threads = system.begin(&Drive::new(clients, Nanos::from_millis(1000))).unwrap();
     assert_eq!(threads.len(), clients as usize);
     let pids = system.pids();
     for thread in &threads {

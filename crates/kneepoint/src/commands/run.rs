@@ -152,13 +152,22 @@ fn published(plan: &Plan, fixed_work: bool) -> String {
 }
 
 /// Set by the first Ctrl-C, hang-up or termination; a second one ends Kneepoint at once, and its
-/// systems end with it.
+/// systems end with it. Signals that Kneepoint was started to ignore, as by nohup(1), stay ignored.
 fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    let ignored = ignored_signals();
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|one| ignored >> (one - 1) & 1 == 0)
+    {
         signal_hook::flag::register_conditional_shutdown(signal, i32::from(ERROR), stop.clone())
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
             .context("installing the signal handlers")?;
     }
     Ok(stop)
+}
+
+/// Bit n - 1 stands for signal n: proc_pid_status(5). None where the kernel does not tell.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)
 }

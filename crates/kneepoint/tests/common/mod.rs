@@ -145,7 +145,15 @@ impl Sandbox {
     }
 
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
-        let mut command = self.command(arguments);
+        self.spawn_by(&["env", "--default-signal=INT,HUP"], arguments)
+    }
+
+    /// Started by a program that becomes Kneepoint, since what the tests themselves were started to
+    /// ignore is ignored by all that they start.
+    pub(crate) fn spawn_by(&self, starter: &[&str], arguments: &[&str]) -> Child {
+        let own = [env!("CARGO_BIN_EXE_kneepoint")];
+        let words = [&starter[1..], &own, arguments].concat();
+        let mut command = self.command_of(Path::new(starter[0]), &words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 

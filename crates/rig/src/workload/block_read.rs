@@ -76,6 +76,7 @@ impl Workload for BlockRead {
         needs.push(Need::program("fio", "fio", path));
         if settings.engine == Engine::Dd {
             needs.push(Need::program("dd", "coreutils", path));
+            needs.push(Need::program("env", "coreutils", path));
         }
         needs.push(Need::session_starter(path));
         needs

@@ -41,12 +41,15 @@ impl Crowd {
         let mut members = Vec::new();
         for device in devices.iter().cycle().take(drive.clients as usize) {
             let arguments = [
+                // Who starts Kneepoint in the background has it ignore this signal, and dd with it.
+                "--default-signal=INT".to_owned(),
+                "dd".to_owned(),
                 format!("if={}", device.display()),
                 "of=/dev/null".to_owned(),
                 format!("bs={}", settings.block_size),
                 "iflag=direct".to_owned(),
             ];
-            let mut program = Program::new("dd", "dd", arguments, folder);
+            let mut program = Program::new("dd", "env", arguments, folder);
             program.environment.push(("LC_ALL".into(), "C".into()));
             program.cpus.clone_from(&drive.cpus.system);
             program.raised = false;
