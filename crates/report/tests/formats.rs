@@ -4,7 +4,7 @@ mod synthetic;
 
 use kneepoint_report::{export, html, json, terminal, text};
 use kneepoint_vocab::findings::Verdict;
-use kneepoint_vocab::{ArmRole, Findings};
+use kneepoint_vocab::{ArmRole, Estimate, Findings};
 
 #[test]
 fn eighty_columns() {
@@ -180,6 +180,17 @@ fn a_knee_of_one_repetition_is_bare() {
     let (told, page) = (terminal::render(&findings, 80, false), html::render(&findings));
     assert!(told.contains("knee at 1 client") && !told.contains("knee at 1 client ["), "{told}");
     assert!(page.contains("Knee at 1 client. The curve"), "{page}");
+}
+
+#[test]
+fn a_long_interval_leaves_room_before_its_verdict() {
+    let mut findings = synthetic::findings();
+    let tried = findings.effects.iter_mut().filter(|effect| effect.role == ArmRole::Treatment);
+    for effect in tried {
+        effect.ratio = Some(Estimate::of(0.924, 0.896, 0.952));
+    }
+    let told = terminal::render(&findings, 80, false);
+    assert!(told.contains("[0.896–0.952] ") && !told.contains("[0.896–0.952]w"), "{told}");
 }
 
 #[test]

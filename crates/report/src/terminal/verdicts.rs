@@ -126,25 +126,33 @@ pub(super) fn effects(findings: &Findings, width: usize, most: usize) -> Vec<Lin
         tried.iter().filter(decided).chain(others).copied().take(most).collect()
     };
     let mut lines = vec![title("What helps", most, tried.len())];
+    let widest = shown.iter().map(|effect| text::columns(&ratio(effect).interval)).max();
+    let room = widest.unwrap_or(0).max(12) + 1;
     for (index, effect) in shown.iter().enumerate() {
         let above = index > 0 && shown[index - 1].arm == effect.over;
-        lines.push(effect_line(findings, effect, above, width));
+        lines.push(effect_line(findings, effect, above, (width, room)));
     }
     lines
 }
 
-fn effect_line(findings: &Findings, effect: &Effect, above: bool, width: usize) -> Line {
+/// Its ratio as text; nothing where there is none.
+fn ratio(effect: &Effect) -> number::Shown {
+    let nothing = || number::Shown { value: String::new(), interval: String::new() };
+    effect.ratio.as_ref().map_or_else(nothing, number::factor)
+}
+
+/// An effect on a line of `width` columns, where intervals have `room`.
+fn effect_line(
+    findings: &Findings,
+    effect: &Effect,
+    above: bool,
+    (width, room): (usize, usize),
+) -> Line {
     let name_room = (width * 3 / 8).max(8);
     let over = words::over(findings, effect);
     let plus = if over.is_some() { "+ " } else { "" };
     let name = text::clip(&format!("{plus}{}", text::disarm(&effect.label)), name_room);
-    let (value, interval) = effect.ratio.as_ref().map_or_else(
-        || (String::new(), String::new()),
-        |ratio| {
-            let shown = number::factor(ratio);
-            (shown.value, shown.interval)
-        },
-    );
+    let ratio = ratio(effect);
     let style = match effect.verdict {
         Verdict::Better => Style::Good,
         Verdict::Worse => Style::Bad,
@@ -155,7 +163,7 @@ fn effect_line(findings: &Findings, effect: &Effect, above: bool, width: usize) 
         verdict += &if above { " (over the above)".to_owned() } else { format!(" (over {over})") };
     }
     let line = Line::new(Style::Plain, &format!("  {name}")).to(name_room + 3);
-    line.then(Style::Bold, &text::pad(&value, 7))
-        .plain(&text::pad(&interval, 13))
+    line.then(Style::Bold, &text::pad(&ratio.value, 7))
+        .plain(&text::pad(&ratio.interval, room))
         .then(style, &verdict)
 }
