@@ -1,13 +1,18 @@
-//! Developer commands: `cargo xtask ci`, `setup`, `tidy`, `bpf`, `ten` and
-//! `recipes`.
+//! Developer commands: `cargo xtask ci`, `setup`, `tidy`, `bpf`, `ten`, `recipes`, `by-hand`,
+//! `bench-probe` and `faults`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a command for developers speaks through the terminal"
 )]
 
+mod aa;
+mod bench_probe;
 mod bpf;
+mod by_hand;
 mod ci;
+mod error_rates;
+mod faults;
 #[path = "../../crates/rig/tests/support/leftovers.rs"]
 mod leftovers;
 mod recipes;
@@ -34,7 +39,22 @@ cargo xtask COMMAND
                             compare each verdict with the known answer
   recipes [--budget TIME] [--out DIR] [--program FILE] [NAMES]
                             run every recipe with the release build: each has to give a knee with
-                            an interval, counts that agree, and a machine as it was before";
+                            an interval, counts that agree, and a machine as it was before
+  error-rates [--runs N]    error rates of the whole procedure by simulation, as a table
+  aa [--recipes A,B] [--comparisons N] [--out DIR] [--program FILE]
+                            compare systems with themselves, N times in all (40), with the release
+                            build: hardly any comparison may claim a difference
+  by-hand RECIPE... [--rounds N] [--seconds S] [--clients 1,2,8] [--budget TIME] [--out DIR]
+          [--program FILE]
+                            drive the same server with plain sysbench or pgbench, in turn with
+                            runs of the release build, and compare throughput level by level
+  faults [--points N] [--seed S] [--program FILE]
+                            strike the debug build at N points (300) drawn from a seed: kills,
+                            failing system calls, programs that misbehave, damaged directories
+  bench-probe [--loads pipe,pipe-one-cpu,block,mariadb] [--observers kneepoint,bpftrace,perf]
+              [--pairs N] [--seconds S] [--collector [NAME=]FILE]...
+                            throughput with the collector, bpftrace and perf over throughput with
+                            nothing, as interleaved pairs";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,7 +70,12 @@ fn main() -> ExitCode {
         ["bpf"] => bpf::run(false),
         ["bpf", "--check"] => bpf::run(true),
         ["ten", flags @ ..] => ten::run(flags),
+        ["by-hand", flags @ ..] => by_hand::run(flags),
         ["recipes", flags @ ..] => recipes::run(flags),
+        ["faults", flags @ ..] => faults::run(flags),
+        ["bench-probe", flags @ ..] => bench_probe::run(flags),
+        ["error-rates", flags @ ..] => error_rates::run(flags),
+        ["aa", flags @ ..] => aa::run(flags),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

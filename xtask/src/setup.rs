@@ -25,6 +25,11 @@ const NEEDS: &[Need] = &[
         present: has_bpf_compiler,
     },
     Need {
+        packages: &["bpftool"],
+        purpose: "that no eBPF program outlives a run",
+        present: || has_all(&["bpftool"]),
+    },
+    Need {
         packages: &["gdb"],
         purpose: "unwound stacks against a debugger's",
         present: || find_program("gdb").is_some(),

@@ -20,7 +20,9 @@
 //!   then from all charges in proportion. What then remains uncharged is split over what client
 //!   threads were blocked on or runnable for meanwhile, in proportion to thread-time; where
 //!   there was nothing of the kind, runnable threads were lacking, and it counts as not asked for.
+//!   Idle beside a thread that was woken already goes to what that thread had waited for.
 
+use crate::accounts::per_operation;
 use crate::number::quotient;
 use crate::slices::Row;
 use kneepoint_vocab::Level;
@@ -32,14 +34,22 @@ pub(crate) struct Reference {
     pub(crate) demand: f64,
     /// The same by function; none where that level has no stacks.
     pub(crate) by_function: Option<Vec<f64>>,
+    /// CPU seconds of the load generator for one operation at that level, on the system's cores.
+    pub(crate) generator: f64,
 }
 
 impl Reference {
+    /// CPU seconds that one operation costs the machine: D_ref, and where the generator runs on the
+    /// same cores, what that takes.
+    pub(crate) fn of_the_machine(&self) -> f64 {
+        self.demand + self.generator
+    }
+
     pub(crate) fn of(row: &Row) -> Self {
         let demand = row.demand();
         let by_function =
             row.shares().map(|shares| shares.iter().map(|share| share * demand).collect());
-        Self { demand, by_function }
+        Self { demand, by_function, generator: per_operation(row.generator, row) }
     }
 }
 
@@ -53,6 +63,10 @@ pub(crate) struct Balance {
     /// Its parts; none where either level has no stacks.
     pub(crate) by_function: Option<Vec<f64>>,
     pub(crate) generator: f64,
+    /// The part of `generator` above what it took for as many operations at the reference level,
+    /// were they dearer to it by as much as they are to the system: colder caches and a slower
+    /// machine are not of its making.
+    pub(crate) generator_extra: f64,
     pub(crate) foreign: f64,
     /// Threads of the kernel.
     pub(crate) kernel: f64,
@@ -62,7 +76,8 @@ pub(crate) struct Balance {
     pub(crate) not_asked: f64,
     /// Idle while those who should run waited for the next request.
     pub(crate) no_request: f64,
-    /// The part of `no_request` that is lost: all of it where there are clients for every core.
+    /// The part of `no_request` that a generator with no more to give would have lost: all of it
+    /// where there are clients for every core.
     pub(crate) no_request_lost: f64,
     /// Idle by wait group.
     pub(crate) idle: Vec<f64>,
@@ -73,6 +88,7 @@ pub(crate) struct Balance {
 impl Balance {
     pub(crate) fn of(row: &Row, reference: &Reference, level: Level) -> Self {
         let useful = row.throughput * reference.demand;
+        let dearer = quotient(row.demand(), reference.demand).max(1.0);
         let idle = split_idle(row, level);
         let mut balance = Self {
             total: row.cores,
@@ -80,6 +96,7 @@ impl Balance {
             inflated: row.system - useful,
             by_function: inflation(row, reference),
             generator: row.generator,
+            generator_extra: row.generator - row.throughput * reference.generator * dearer,
             foreign: row.foreign,
             kernel: row.kernel,
             kneepoint: row.kneepoint,
@@ -157,7 +174,25 @@ fn split_idle(row: &Row, level: Level) -> Idle {
     } else {
         not_asked += uncharged;
     }
+    hand_over(row, &mut groups, &mut scheduler);
     Idle { not_asked, no_request, groups, scheduler }
+}
+
+/// A thread that was woken and is on its way to a core still waits for what it had been blocked
+/// on. Idle cores beside such threads are those waits', in proportion to the wake-ups that each
+/// made; wake-ups for requests and for work leave their part to the scheduler.
+fn hand_over(row: &Row, groups: &mut [f64], scheduler: &mut f64) {
+    let all = row.woken.iter().sum::<f64>() + row.woken_for_work;
+    if all <= 0.0 {
+        return;
+    }
+    let whole = *scheduler;
+    for (group, woken) in groups.iter_mut().zip(&row.woken) {
+        let part = whole * woken / all;
+        *group += part;
+        *scheduler -= part;
+    }
+    *scheduler = scheduler.max(0.0);
 }
 
 #[cfg(test)]
@@ -195,6 +230,38 @@ mod tests {
     }
 
     #[test]
+    fn who_was_handed_a_lock_and_is_on_its_way_still_waits_for_it() {
+        let row = Row {
+            cores: 2.0,
+            idle: 1.0,
+            idle_scheduler: 1.0,
+            woken: vec![300.0, 0.0],
+            woken_for_work: 100.0,
+            charged: vec![0.0, 0.0],
+            ..Row::default()
+        };
+        let idle = split_idle(&row, level(8, 2));
+        assert!((idle.groups[0] - 0.75).abs() < 1e-12, "{:?}", idle.groups);
+        assert!((idle.scheduler - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_generator_s_usual_price_is_no_extra() {
+        let row = |throughput: f64, generator: f64| Row {
+            cores: 2.0,
+            throughput,
+            system: 1.0,
+            generator,
+            ..Row::default()
+        };
+        let reference = Reference::of(&row(1000.0, 0.4));
+        let same = Balance::of(&row(2000.0, 0.8), &reference, level(2, 2));
+        assert!(same.generator_extra.abs() < 1e-12 && (same.generator - 0.8).abs() < 1e-12);
+        let more = Balance::of(&row(1000.0, 0.7), &reference, level(2, 2));
+        assert!((more.generator_extra - 0.3).abs() < 1e-12);
+    }
+
+    #[test]
     fn steal_fills_only_what_is_left() {
         let row = Row { cores: 1.0, system: 0.9, idle: 0.08, steal: 0.5, ..Row::default() };
         let balance = Balance::of(&row, &Reference::default(), level(1, 1));
@@ -219,6 +286,7 @@ mod tests {
             foreign: a.3,
             steal: a.4,
             runnable: a.5,
+            woken: v.1.iter().rev().copied().collect(),
             charged: v.0,
             blocked: v.1,
             profile: v.2,

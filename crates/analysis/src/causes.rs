@@ -41,7 +41,6 @@ pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
         cause.id = format!("{}-{number}", word(cause.kind));
         causes.push(cause);
     }
-    link(context, losses, &mut causes);
     causes
 }
 
@@ -104,15 +103,23 @@ fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
             loss,
             CauseKind::Generator,
             "load generator",
-            generator_evidence(&context.account.balance),
+            generator_evidence(&context.account.balance, loss),
         ),
     }
 }
 
-fn generator_evidence(balance: &Balance) -> String {
+fn generator_evidence(balance: &Balance, loss: &Loss) -> String {
     let of = words::quantity(balance.total);
     let own = words::quantity(balance.generator);
     let idle = words::quantity(balance.no_request_lost);
+    // Less than its CPU is lost where it has more to give.
+    if loss.lost.value.0 < balance.generator * (1.0 - 1e-9) {
+        let more = words::quantity(loss.lost.value.0);
+        return format!(
+            "the load generator itself uses {own} of {of} cores, {more} more than an operation \
+             cost it where the system was cheapest"
+        );
+    }
     match (balance.generator > 0.0, balance.no_request_lost > 0.0) {
         (true, true) => format!(
             "the load generator itself uses {own} of {of} cores, {idle} idle for its next request"
@@ -240,32 +247,6 @@ fn wait_evidence(
         text.push_str(&format!("; {} objects", what.objects));
     }
     text
-}
-
-/// Futex calls in the kernel and wake-up latency are the price of hand-offs: they follow from
-/// the greatest lock where that lock makes most of the waits.
-fn link(context: &Context<'_>, losses: &[Loss], causes: &mut [Cause]) {
-    let row = &context.account.row;
-    let rates = if row.waits.iter().sum::<f64>() > 0.0 { &row.waits } else { &row.waited };
-    let all: f64 = rates.iter().sum();
-    let top = losses.iter().zip(causes.iter()).find_map(|(loss, cause)| match loss.slot {
-        Slot::Group(group) if cause.kind == CauseKind::Lock => Some((group, cause.id.clone())),
-        _ => None,
-    });
-    let Some((_, id)) = top.filter(|(group, _)| rates[*group] * 2.0 > all) else { return };
-    for (loss, cause) in losses.iter().zip(causes) {
-        let follows = match loss.slot {
-            Slot::Scheduler => true,
-            Slot::Function(function) => {
-                let label = context.functions.list[function].label.as_str();
-                label == "kernel: futex" || label.starts_with("kernel: futex_")
-            }
-            _ => false,
-        };
-        if follows {
-            cause.follows_from = Some(id.clone());
-        }
-    }
 }
 
 /// `Ratio` shares that add up to 1, of counts by name; empty where all counts are 0.

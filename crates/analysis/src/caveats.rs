@@ -1,11 +1,15 @@
 //! Everything that limits what was said, with what to do about it.
 
 use crate::generator::remedy;
-use crate::protocol::{CUT_OFF, kept_share, polluted_share};
-use crate::{Limits, Swept, saturation, words};
-use kneepoint_vocab::findings::{Caveat, Collector, LevelLedger, Noise, Protocol, Severity};
+use crate::measured::{left_out, measured};
+use crate::number::{count, quotient, size};
+use crate::protocol::{disturbed_share, kept_share};
+use crate::{Limits, Swept, environment, saturation, stalls, words};
+use kneepoint_vocab::findings::{
+    Caveat, Collector, Effect, LevelLedger, Noise, Protocol, Severity, Verdict,
+};
 use kneepoint_vocab::units::Ratio;
-use kneepoint_vocab::{ArmRole, Level, ProtocolName, RunRecord, Tier};
+use kneepoint_vocab::{ArmRole, Disposition, Level, ProtocolName, RunRecord, StoppedBy, Tier};
 
 /// A ledger at the focus level that leaves more than this open cannot be relied on.
 const OPEN: f64 = 0.05;
@@ -13,12 +17,20 @@ const OPEN: f64 = 0.05;
 const GAPING: f64 = 0.02;
 /// Running time that differs more than this from `schedstat` deserves a word.
 const CLOCKS: f64 = 0.03;
-/// More polluted slices than this deserve figures.
-const POLLUTED: f64 = 1.0 / 3.0;
-/// Such slices make the run unusable where strangers and steal take more than this of capacity.
+/// More disturbed slices than this deserve figures.
+const DISTURBED: f64 = 1.0 / 3.0;
+/// Such slices make the run unusable where others took more than this of capacity.
 const TAKEN: f64 = 0.1;
 /// So they do where two equal starts differ by more than this: the control saw what they did.
 const LOUD: f64 = 0.2;
+/// Fewer pairs than this are too few for a verdict.
+const LEAST_PAIRS: u32 = 4;
+/// The A/A control differs from 1 for sure at this p-value: one good run in a hundred has it.
+const ALIKE: f64 = 0.01;
+/// A collector that costs more throughput than this deserves a warning.
+const DEAR: f64 = 0.05;
+/// One that costs more than this measures something else than the system.
+const TOO_DEAR: f64 = 0.15;
 /// Fewer sweep blocks than this in a run that was cut off decide nothing.
 const LEAST_BLOCKS: u32 = 3;
 /// Stacks that reach the outermost frame: below this share names may mislead.
@@ -29,6 +41,8 @@ pub(crate) struct Drawn<'a> {
     pub(crate) record: &'a RunRecord,
     pub(crate) protocol: &'a Protocol,
     pub(crate) noise: &'a Noise,
+    pub(crate) control_p: Option<f64>,
+    pub(crate) effects: &'a [Effect],
     pub(crate) sweep: &'a Swept,
     pub(crate) ledgers: &'a [LevelLedger],
     pub(crate) focus: Level,
@@ -45,26 +59,37 @@ impl Drawn<'_> {
     }
 }
 
-struct Caveats(Vec<Caveat>);
+/// Caveats with their weights: by how much of itself a result may be off for it, roughly; 1 where
+/// there is no result.
+struct Caveats(Vec<(f64, Caveat)>);
 
 impl Caveats {
-    fn add(&mut self, severity: Severity, text: impl Into<String>) {
-        self.0.push(Caveat { severity, text: text.into() });
+    fn add(&mut self, severity: Severity, weight: f64, text: impl Into<String>) {
+        self.0.push((weight, Caveat { severity, text: text.into() }));
     }
 }
 
-/// The caveats, the gravest first.
+/// The caveats, the gravest first; of equal severity the one of the greatest weight.
 pub(crate) fn caveats(drawn: &Drawn<'_>) -> Vec<Caveat> {
     let mut caveats = Caveats(Vec::new());
     run(drawn, &mut caveats);
-    pollution(drawn, &mut caveats);
+    for caveat in stalls::caveats(&stalls::stalls(drawn.record)) {
+        caveats.0.push((0.5, caveat));
+    }
+    caveats.0.extend(environment::caveat(&drawn.record.arms).map(|caveat| (0.03, caveat)));
+    disturbed(drawn, &mut caveats);
     who_limits(drawn, &mut caveats);
+    verdicts(drawn, &mut caveats);
     noise(drawn, &mut caveats);
     curve(drawn, &mut caveats);
     ledger(drawn, &mut caveats);
     collector(drawn, &mut caveats);
-    caveats.0.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
-    caveats.0
+    let by = |one: &(f64, Caveat)| (one.1.severity, one.0);
+    caveats.0.sort_by(|a, b| {
+        let ((grave, weight), (other, less)) = (by(a), by(b));
+        other.cmp(&grave).then(less.total_cmp(&weight))
+    });
+    caveats.0.into_iter().map(|(_, caveat)| caveat).collect()
 }
 
 fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
@@ -73,6 +98,7 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if protocol.slices == 0 {
         caveats.add(
             Serious,
+            1.0,
             "No slice counts: nothing was measured; see the failed slices and run again.",
         );
     }
@@ -80,12 +106,16 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         imported(drawn, caveats);
         return;
     }
-    if protocol.stopped_by == CUT_OFF || protocol.stopped_by == "interrupted" {
+    if let StoppedBy::Failed(error) = &protocol.stopped_by {
+        caveats.add(Serious, 1.0, format!("The run failed: {error}; run it again."));
+    }
+    if matches!(protocol.stopped_by, StoppedBy::CutOff | StoppedBy::Interrupted) {
         let few = protocol.sweep_blocks < LEAST_BLOCKS;
         let severity = if few { Serious } else { Warning };
         let what = if few { "too few to rely on" } else { "intervals are wider than planned" };
         caveats.add(
             severity,
+            0.5,
             format!(
                 "The run was cut off after {} of the sweep: {what}; run it again.",
                 words::counted(protocol.sweep_blocks, "block")
@@ -95,6 +125,7 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if drawn.record.end.as_ref().is_some_and(|end| !end.steady) {
         caveats.add(
             Warning,
+            0.1,
             "The system was not steady when measuring began: drift that random blocks do not \
              even out is in the numbers.",
         );
@@ -103,22 +134,40 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         let slices = words::counted(protocol.failed, "slice");
         caveats.add(
             Warning,
+            0.2,
             format!("{slices} failed and count for nothing; see the run directory for reasons."),
         );
     }
-    if !drawn.record.torn.is_empty() {
-        let records = words::counted(crate::number::tally(drawn.record.torn.len()), "record");
-        caveats.add(Note, format!("{records} could not be read because the run was cut off."));
-    }
-    if protocol.stopped_by == "decided" {
+    damage(drawn, caveats);
+    if protocol.stopped_by == StoppedBy::Decided {
         caveats.add(
             Note,
-            "The run stopped as soon as it was precise enough; verdicts are held against the \
-             level of \
-             that look, intervals are plain 95 % ones.",
+            0.0,
+            "The run stopped as soon as each verdict was final: verdicts account for looking \
+             often, intervals of decided variants are plain 95 % ones.",
         );
     }
     remarks(drawn, caveats);
+}
+
+/// What is not as the run has written it.
+fn damage(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    let torn = &drawn.record.torn;
+    let Some(first) = torn.first() else { return };
+    let places = words::counted(crate::number::tally(torn.len()), "place");
+    if drawn.record.end.is_some() {
+        caveats.add(
+            Severity::Serious,
+            1.0,
+            format!("The run directory is damaged in {places} ({first}); run it again."),
+        );
+    } else {
+        caveats.add(
+            Severity::Note,
+            0.02,
+            format!("What the cut-off run left cannot be read in {places} ({first})."),
+        );
+    }
 }
 
 /// What is known of results of other tools, and what is not.
@@ -128,6 +177,7 @@ fn imported(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     let levels = words::counted(crate::number::tally(points), "level");
     caveats.add(
         Severity::Warning,
+        0.3,
         format!(
             "{results} of another tool at {levels} were imported and nothing was measured: there \
              are no ledgers, causes and noise floor, and the machine is whatever it was; run the \
@@ -139,42 +189,58 @@ fn imported(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 
 fn remarks(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     for remark in drawn.record.end.iter().flat_map(|end| &end.remarks) {
-        caveats.add(Severity::Note, remark.clone());
+        caveats.add(Severity::Note, 0.05, remark.clone());
     }
 }
 
-/// Pollution is judged by its size: what took a tenth of a percent too much harms nobody.
-fn pollution(drawn: &Drawn<'_>, caveats: &mut Caveats) {
-    use Severity::{Serious, Warning};
+/// Disturbances are judged by their size: what took a tenth of a percent too much harms nobody.
+/// The worst is told, since one bad slice of a few does more than the mean of all shows.
+fn disturbed(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    use Severity::{Note, Serious, Warning};
     let protocol = drawn.protocol;
-    let (foreign, steal) = (protocol.foreign.0, protocol.steal.0);
-    let figures = format!(
-        "other processes took {}, the hypervisor {} of capacity in the slices that count",
-        words::percent(foreign),
-        words::percent(steal)
-    );
-    let loud = drawn.noise.pairs > 0 && drawn.noise.floor.0 > LOUD;
-    if kept_share(protocol) > POLLUTED && (foreign + steal > TAKEN || loud) {
-        let kept = words::percent(kept_share(protocol));
-        caveats.add(
-            Serious,
-            format!(
-                "{kept} of the slices were kept although polluted, and {figures}; use a \
-                     quieter machine."
-            ),
+    let taken = protocol.foreign.0 + protocol.steal.0;
+    let kept = measured(drawn.record).into_iter();
+    let kept = kept.filter(|one| one.disposition == Disposition::KeptPolluted);
+    let worst = kept
+        .map(|one| one.pollution)
+        .reduce(|worst, next| if next.share() > worst.share() { next } else { worst });
+    let kept = words::counted(protocol.kept_polluted, "disturbed slice");
+    if let Some(worst) = worst {
+        let figures = format!(
+            "in the worst other processes took {} and the hypervisor {} of capacity, in the mean \
+             {} and {}",
+            words::percent(worst.foreign.0),
+            words::percent(worst.steal.0),
+            words::percent(protocol.foreign.0),
+            words::percent(protocol.steal.0)
         );
-    } else if polluted_share(protocol) > POLLUTED {
-        let polluted = words::percent(polluted_share(protocol));
+        let loud = drawn.noise.pairs > 0 && drawn.noise.floor.0 > LOUD;
+        let many = kept_share(protocol) > DISTURBED;
+        let weight = worst.share().0 * kept_share(protocol);
+        if many && (taken > TAKEN || loud) {
+            let text = format!("{kept} had to be kept: {figures}; use a quieter machine.");
+            caveats.add(Serious, weight, text);
+        } else {
+            let text = format!("{kept} had to be kept and weigh less: {figures}.");
+            caveats.add(if many { Warning } else { Note }, weight, text);
+        }
+    } else if disturbed_share(protocol) > DISTURBED {
+        let share = words::percent(disturbed_share(protocol));
+        let text = format!("{share} of all slices were disturbed, and taken once more.");
+        caveats.add(Note, 0.01, text);
+    }
+    let spoiled = left_out(drawn.record);
+    if let Some(first) = spoiled.first() {
+        let why = match &first.disposition {
+            Disposition::Spoiled { reason } => reason.clone(),
+            _ => format!("others took {} of capacity", words::percent(first.pollution.share().0)),
+        };
+        let slices = words::counted(crate::number::tally(spoiled.len()), "slice");
         caveats.add(
             Warning,
-            format!(
-                "{polluted} of all slices were polluted; {figures}. The ledger has both as \
-                     lines, the A/A control and the blocks carry their effect."
-            ),
+            quotient(size(spoiled.len()), count(u64::from(protocol.slices))),
+            format!("{slices} too disturbed to count: {why}."),
         );
-    } else if protocol.kept_polluted > 0 {
-        let slices = words::counted(protocol.kept_polluted, "polluted slice");
-        caveats.add(Warning, format!("{slices} had to be kept: {figures}."));
     }
 }
 
@@ -182,9 +248,11 @@ fn pollution(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 fn who_limits(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Serious, Warning};
     if let Some(off) = drawn.counts_off {
+        let weight = off.0;
         let off = words::percent(off.0);
         caveats.add(
             Serious,
+            weight,
             format!(
                 "The server counted {off} more or fewer operations than the load generator: \
                      one of them does not measure what it says; see the trials."
@@ -195,12 +263,14 @@ fn who_limits(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     let limits = generator.and_then(|one| Some((one, one.bottleneck.as_ref()?)));
     if let Some((generator, why)) = limits {
         let remedy = remedy(generator);
-        caveats.add(Warning, format!("The load generator limits the throughput: {why}; {remedy}."));
+        let text = format!("The load generator limits the throughput: {why}; {remedy}.");
+        caveats.add(Warning, 0.5, text);
     }
     for task in &drawn.limits.saturated {
         let text = saturation::words_of(task);
         caveats.add(
             Warning,
+            0.15,
             format!(
                 "{text} at {}: what waits for it cannot go faster, however many cores idle.",
                 clients(drawn.focus)
@@ -210,6 +280,7 @@ fn who_limits(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if let Some(fewer) = drawn.sweep.fewer {
         caveats.add(
             Warning,
+            0.1,
             format!(
                 "Fewer cores are faster: {} give {} [{} to {}] of what {} give.",
                 words::counted(fewer.cores, "core"),
@@ -222,24 +293,61 @@ fn who_limits(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     }
 }
 
+/// Whether there is enough to judge treatments at all.
+fn verdicts(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    if drawn.imported() {
+        return;
+    }
+    let asked = drawn
+        .effects
+        .iter()
+        .filter(|effect| effect.role == ArmRole::Treatment && effect.verdict != Verdict::Invalid);
+    let fewest = asked.min_by_key(|effect| effect.pairs).filter(|one| one.pairs < LEAST_PAIRS);
+    if let Some(effect) = fewest {
+        caveats.add(
+            Severity::Serious,
+            0.9,
+            format!(
+                "Only {} of {}: at least {LEAST_PAIRS} are needed for a verdict; give it more \
+                 time.",
+                words::counted(effect.pairs, "pair"),
+                effect.label
+            ),
+        );
+    }
+}
+
+/// The A/A control checks what intervals of this run are worth: 1 ought to lie in its own, and what
+/// is wider than the smallest effect cannot tell one.
 fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Note, Serious, Warning};
     let noise = drawn.noise;
     let treatments = drawn.record.plan.arms.iter().any(|arm| arm.role == ArmRole::Treatment);
+    let smallest = drawn.record.plan.smallest_effect.0;
     if noise.pairs < 2 {
         if treatments {
             let own = drawn.protocol.name == ProtocolName::Default;
             caveats.add(
                 if own { Serious } else { Warning },
-                "No A/A control was measured, so no verdict can be told from \
-                                  noise; run again with one.",
+                0.8,
+                "No A/A control was measured, so nothing shows what the intervals are worth; run \
+                 again with one.",
             );
         }
-    } else if noise.ratio.low.0 > 1.0 || noise.ratio.high.0 < 1.0 {
-        let off = (noise.ratio.value.0 - 1.0).abs();
-        let serious = off > drawn.record.plan.smallest_effect.0;
+        return;
+    }
+    let differs = drawn.control_p.is_some_and(|p| p < ALIKE);
+    let within = noise.ratio.low.0 >= 1.0 - smallest && noise.ratio.high.0 <= 1.0 + smallest;
+    let off = (noise.ratio.value.0 - 1.0).abs();
+    if differs || noise.ratio.low.0 > 1.0 || noise.ratio.high.0 < 1.0 {
+        let severity = match (differs, within) {
+            (true, false) => Serious,
+            (true, true) => Warning,
+            (false, _) => Note,
+        };
         caveats.add(
-            if serious { Serious } else { Warning },
+            severity,
+            off,
             format!(
                 "The A/A control differs from the baseline by {}: two starts of the same system \
                  are not alike; use more starts.",
@@ -247,15 +355,17 @@ fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
             ),
         );
     }
-    let smallest = drawn.record.plan.smallest_effect;
-    if treatments && noise.pairs >= 2 && noise.floor.0 > smallest.0 {
+    if treatments && noise.ratio.half_width() > smallest {
         caveats.add(
-            Warning,
+            Serious,
+            noise.ratio.half_width(),
             format!(
-                "The noise floor of {} lies above the smallest effect of interest, {}; more \
-                 effect blocks lower it.",
+                "Two starts of the same system may differ by {}, more than the smallest effect of \
+                 interest, {} (A/A, {}): this run cannot tell; give it more time or a quieter \
+                 machine.",
                 words::percent(noise.floor.0),
-                words::percent(smallest.0)
+                words::percent(smallest),
+                words::counted(noise.pairs, "pair")
             ),
         );
     }
@@ -263,8 +373,10 @@ fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         let starts = words::counted(crate::number::tally(starts), "start");
         caveats.add(
             Note,
+            0.1,
             format!(
-                "Effects speak of the {starts} measured, not of any start; more starts would tell."
+                "Effects come from {starts} only: their intervals allow for what starts differ \
+                 by; more starts would tell."
             ),
         );
     }
@@ -278,12 +390,14 @@ fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if !drawn.sweep.has_intervals && drawn.protocol.name != ProtocolName::Default {
         caveats.add(
             Warning,
+            0.3,
             "One repetition has no interval: throughput is shown as bare values, and differences \
              between levels may be chance.",
         );
     } else if !drawn.sweep.has_intervals {
         caveats.add(
             Warning,
+            0.3,
             "Too few sweep blocks for intervals: throughput is shown as bare \
                               values; measure at least 2 blocks.",
         );
@@ -291,6 +405,7 @@ fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     for label in &drawn.sweep.treated.unproven {
         caveats.add(
             Warning,
+            0.3,
             format!(
                 "The curve with {label} is left out: a start of it was not what it claims; see \
                  the proofs."
@@ -300,6 +415,7 @@ fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if drawn.sweep.curve.points.len() == 1 {
         caveats.add(
             Note,
+            0.05,
             "Only one level was measured: there is no curve, knee or least CPU \
                            per operation to compare with.",
         );
@@ -307,6 +423,7 @@ fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if drawn.record.host.cores < 4 && !drawn.imported() {
         caveats.add(
             Note,
+            0.01,
             format!(
                 "This machine has {}: what shows only on more cores cannot be seen here.",
                 words::counted(drawn.record.host.cores, "core")
@@ -321,6 +438,7 @@ fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         if !drawn.sweep.curve.points.is_empty() && !drawn.imported() {
             caveats.add(
                 Warning,
+                0.5,
                 "No core accounting at the focus level: no causes can be \
                                   named; see `doctor` for what the collector lacks.",
             );
@@ -331,6 +449,7 @@ fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if core > GAPING {
         caveats.add(
             if core > OPEN { Serious } else { Warning },
+            core,
             format!(
                 "The core ledger leaves {} of all core-time open at {}.",
                 words::percent(core),
@@ -342,6 +461,7 @@ fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if thread > GAPING {
         caveats.add(
             Warning,
+            thread,
             format!(
                 "The thread ledger leaves {} of all thread-time open at {}.",
                 words::percent(thread),
@@ -356,11 +476,12 @@ fn clients(level: Level) -> String {
 }
 
 fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
-    use Severity::{Note, Warning};
+    use Severity::{Note, Serious, Warning};
     let collector = drawn.collector;
     if collector.tier == Some(Tier::Fallback) {
         caveats.add(
             Warning,
+            0.3,
             "Only the unprivileged collector ran: waits are sampled and idle \
                               time is shared out by blocked time; see `doctor`.",
         );
@@ -368,6 +489,7 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if let Some((level, off)) = collector.running_worst.filter(|(_, off)| off.0 > CLOCKS) {
         caveats.add(
             Warning,
+            off.0,
             format!(
                 "Running time differs from the kernel's schedstat by {} at {}; the ledgers rest on \
                  the switches that the collector saw.",
@@ -377,11 +499,13 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         );
     }
     if collector.tier.is_some() && collector.stacks == 0 {
-        caveats.add(Note, "No stacks were taken: locks and functions have no names; see `doctor`.");
+        let text = "No stacks were taken: locks and functions have no names; see `doctor`.";
+        caveats.add(Note, 0.2, text);
     }
     if let Some(complete) = collector.stacks_complete.filter(|complete| complete.0 < COMPLETE) {
         caveats.add(
             Warning,
+            1.0 - complete.0,
             format!(
                 "Only {} of the stacks reach the outermost frame; names from cut stacks may \
                      be those of inner functions.",
@@ -392,15 +516,23 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if !collector.losses.is_empty() {
         let listed: Vec<String> =
             collector.losses.iter().map(|(what, n)| format!("{what} {n}")).collect();
-        caveats.add(Note, format!("The collector lost events: {}.", listed.join(", ")));
+        caveats.add(Note, 0.05, format!("The collector lost events: {}.", listed.join(", ")));
     }
-    let perturbs = collector.on_off.filter(|ratio| ratio.high.0 < 1.0);
-    if let Some(ratio) = perturbs {
+    if let Some(ratio) = collector.on_off.filter(|ratio| ratio.high.0 < 1.0) {
+        let cost = 1.0 - ratio.value.0;
+        let severity = match cost {
+            cost if cost > TOO_DEAR => Serious,
+            cost if cost > DEAR => Warning,
+            _ => Note,
+        };
         caveats.add(
-            Note,
+            severity,
+            cost,
             format!(
-                "Collecting costs throughput: with it {} of that without.",
-                words::percent(ratio.value.0)
+                "Collecting costs throughput: with it {} [{} to {}] of that without.",
+                words::percent(ratio.value.0),
+                words::percent(ratio.low.0),
+                words::percent(ratio.high.0)
             ),
         );
     }

@@ -72,12 +72,15 @@ pub(crate) fn collector(
         }
     }
     let (programs, reader) = costs(trials, focus);
+    let covered = covered(trials, focus);
     Collector {
         tier,
         cannot_see: tier.map(cannot_see).unwrap_or_default(),
         programs,
         reader,
         on_off,
+        covered,
+        on_off_active: on_off.zip(covered).map(|(ratio, covered)| while_active(ratio, covered)),
         running_check: check(all.running, all.running_reference),
         running_worst: worst(&levels),
         runnable_check: check(all.runnable, all.runnable_reference),
@@ -85,6 +88,25 @@ pub(crate) fn collector(
         stacks_complete: (taken > 0).then(|| Ratio(quotient(count(complete), count(taken)))),
         losses: losses.into_iter().filter(|(_, lost)| *lost > 0).collect(),
     }
+}
+
+/// Mean over the baseline's watched slices at the focus level.
+fn covered(trials: &[&TrialRecord], focus: Level) -> Option<Ratio> {
+    let baseline = trials.iter().filter(|trial| {
+        trial.id.level == focus && trial.id.arm.0 == ArmId::BASELINE && !trial.facts.is_empty()
+    });
+    let shares: Vec<f64> = baseline
+        .filter(|trial| trial.counted_over.0 > 0)
+        .map(|trial| quotient(seconds(trial.window.length), seconds(trial.counted_over)).min(1.0))
+        .collect();
+    (!shares.is_empty()).then(|| Ratio(crate::number::mean(&shares)))
+}
+
+/// What is left of throughput while the collector watches, where it watches only a share of the
+/// time that operations were counted over: throughput is lost in that share alone.
+fn while_active(on_off: Estimate<Ratio>, covered: Ratio) -> Estimate<Ratio> {
+    let left = |ratio: Ratio| (1.0 - (1.0 - ratio.0) / covered.0.max(f64::EPSILON)).max(0.0);
+    estimate(left(on_off.value), left(on_off.low), left(on_off.high))
 }
 
 fn worst(levels: &BTreeMap<Level, Clocks>) -> Option<(Level, Ratio)> {
@@ -155,4 +177,19 @@ pub(crate) fn completeness<'a>(
         complete += if reached { seconds(stack.weight) } else { 0.0 };
     }
     (all > 0.0).then(|| Ratio(quotient(complete, all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_falls_in_the_time_that_windows_cover() {
+        let counted = estimate(0.9, 0.8, 1.05);
+        let active = while_active(counted, Ratio(0.5));
+        let close = |found: Ratio, wanted: f64| (found.0 - wanted).abs() < 1e-12;
+        assert!(close(active.value, 0.8) && close(active.low, 0.6) && close(active.high, 1.1));
+        assert_eq!(while_active(counted, Ratio(1.0)).value, counted.value);
+        assert_eq!(while_active(counted, Ratio(0.1)).low, Ratio(0.0));
+    }
 }

@@ -32,8 +32,22 @@ pub(crate) enum Slot {
     Group(usize),
     /// Runnable threads beside idle cores.
     Scheduler,
-    /// The load generator: its CPU on the system's cores, and their idling for its next request.
+    /// The load generator: what it takes above its usual price or, where it has no more to give,
+    /// its CPU on the system's cores and their idling for its next request.
     Generator,
+}
+
+/// Which causes the slots are, by [`Cause::id`](kneepoint_vocab::findings::Cause::id).
+pub(crate) struct Charged<'a> {
+    pub(crate) causes: &'a BTreeMap<Slot, String>,
+    /// The generator has no more to give: all that it takes is charged to it.
+    pub(crate) generator_full: bool,
+}
+
+impl Charged<'_> {
+    pub(crate) fn cause(&self, slot: Slot) -> Option<String> {
+        self.causes.get(&slot).cloned()
+    }
 }
 
 /// Functions whose inflation has a line of its own at this level: the work of locks, which is
@@ -79,7 +93,7 @@ pub(crate) fn other_inflation(balance: &Balance, shown: &[usize]) -> f64 {
 struct Lines<'a> {
     accounts: &'a Accounts,
     account: &'a Account,
-    causes: &'a BTreeMap<Slot, String>,
+    charged: &'a Charged<'a>,
     lines: Vec<CoreLine>,
 }
 
@@ -93,7 +107,7 @@ impl Lines<'_> {
     ) {
         let cores: Estimate<Cores> = self.accounts.estimate(self.account, quantity);
         if cores.value.0.abs() > ROUNDING * self.account.balance.total {
-            let cause = slot.and_then(|slot| self.causes.get(&slot).cloned());
+            let cause = slot.and_then(|slot| self.charged.cause(slot));
             self.lines.push(CoreLine { kind, label: label.into(), cores, cause });
         }
     }
@@ -118,6 +132,19 @@ impl Lines<'_> {
         });
     }
 
+    /// What the generator takes above its usual price has a line of its own where it is a cause.
+    fn generator(&mut self) {
+        let (label, kind) = ("load generator", LineKind::Generator);
+        if self.charged.generator_full || self.charged.cause(Slot::Generator).is_none() {
+            let slot = self.charged.generator_full.then_some(Slot::Generator);
+            return self.add(kind, label, slot, |_, b| b.generator);
+        }
+        self.add(kind, label, None, |_, b| b.generator - b.generator_extra);
+        self.add(kind, "load generator, more than usual", Some(Slot::Generator), |_, b| {
+            b.generator_extra
+        });
+    }
+
     fn idle(&mut self, groups: &Groups) {
         let shown = shown_groups(&self.account.balance);
         for group in &shown {
@@ -126,7 +153,8 @@ impl Lines<'_> {
                 |_, b| b.idle[*group]
             });
         }
-        self.add(LineKind::IdleNoWork, NO_REQUEST, Some(Slot::Generator), |_, b| b.no_request);
+        let turn = self.charged.generator_full.then_some(Slot::Generator);
+        self.add(LineKind::IdleNoWork, NO_REQUEST, turn, |_, b| b.no_request);
         self.add(LineKind::IdleScheduler, "idle beside runnable threads", Some(Slot::Scheduler), {
             |_, b| b.scheduler
         });
@@ -145,12 +173,12 @@ pub(crate) fn core_ledger(
     account: &Account,
     groups: &Groups,
     functions: &Functions,
-    causes: &BTreeMap<Slot, String>,
+    charged: &Charged<'_>,
 ) -> CoreLedger {
-    let mut lines = Lines { accounts, account, causes, lines: Vec::new() };
+    let mut lines = Lines { accounts, account, charged, lines: Vec::new() };
     lines.add(LineKind::Useful, "useful", None, |_, b| b.useful);
     lines.functions(functions);
-    lines.add(LineKind::Generator, "load generator", Some(Slot::Generator), |_, b| b.generator);
+    lines.generator();
     lines.add(LineKind::Kernel, "kernel threads", None, |_, b| b.kernel);
     lines.add(LineKind::Interrupt, "steal by the hypervisor", None, |_, b| b.steal);
     lines.add(LineKind::Interrupt, "interrupts", None, |_, b| b.irq);

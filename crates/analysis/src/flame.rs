@@ -13,9 +13,13 @@ const LIGHTEST: f64 = 5e-4;
 /// Frames deeper than this are not drawn.
 const DEEPEST: usize = 200;
 
+/// The module of kernel frames.
+const KERNEL: &str = "[kernel]";
+
 #[derive(Default)]
 struct Node<'a> {
     weight: f64,
+    kernel: bool,
     children: BTreeMap<&'a str, Node<'a>>,
 }
 
@@ -35,6 +39,7 @@ impl<'a> Flame<'a> {
         let mut node = &mut self.root;
         for frame in frames.iter().rev().take(DEEPEST) {
             node = node.children.entry(frame.function.as_str()).or_default();
+            node.kernel |= frame.module == KERNEL;
             node.weight += seconds;
         }
     }
@@ -60,9 +65,11 @@ fn finish_node(name: &str, node: Node<'_>, least: f64) -> FlameNode {
     }
     if others > 0.0 {
         let weight = Seconds(finite(others));
-        children.push(FlameNode { name: "(others)".to_owned(), weight, children: Vec::new() });
+        let name = "(others)".to_owned();
+        children.push(FlameNode { name, kernel: node.kernel, weight, children: Vec::new() });
     }
-    FlameNode { name: name.to_owned(), weight: Seconds(finite(node.weight)), children }
+    let (name, weight) = (name.to_owned(), Seconds(finite(node.weight)));
+    FlameNode { name, kernel: node.kernel, weight, children }
 }
 
 #[cfg(test)]
@@ -86,6 +93,16 @@ mod tests {
         assert_eq!(root.children[0].children[0].name, "other");
         assert!((root.weight.0 - 4.0).abs() < 1e-12);
         assert_eq!(Flame::default().finish(), None);
+    }
+
+    #[test]
+    fn frames_of_the_kernel_are_told_apart() {
+        let kernel = Frame { function: "do_futex".to_owned(), module: KERNEL.to_owned() };
+        let stack = [kernel, frame("main")];
+        let mut flame = Flame::default();
+        flame.add(&stack, 1.0);
+        let root = flame.finish().unwrap();
+        assert!(!root.kernel && !root.children[0].kernel && root.children[0].children[0].kernel);
     }
 
     fn check(node: &FlameNode) {

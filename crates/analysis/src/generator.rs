@@ -1,18 +1,21 @@
 //! Whether the load generator, and not the system, limits the throughput.
 //!
 //! A generator is a program like any other: one of its threads, or its cores, may have no more to
-//! give. Then the curve is the generator's. Three signs, at the focus level:
+//! give: it is saturated, and the curve is its own. Two signs, at the level of the causes:
 //!
 //! * its busiest thread takes 90 % of a core or more, while 20 % or more of the system's cores
 //!   idle for want of a request;
-//! * on cores of its own: it keeps 90 % of them busy or more;
-//! * on the system's cores: it takes more CPU than the system.
+//! * on cores of its own: it keeps 90 % of them busy or more.
+//!
+//! On the system's cores it also limits without being full where it takes more CPU than the system:
+//! that is said, but its CPU is lost only as far as it grows.
 
-use crate::accounts::{Account, Accounts};
+use crate::accounts::{Account, Accounts, per_operation};
 use crate::number::estimate;
+use crate::slices::Row;
 use crate::words;
 use kneepoint_vocab::findings::{Generator, LevelInstruments, TaskLine};
-use kneepoint_vocab::units::Cores;
+use kneepoint_vocab::units::{Cores, Seconds};
 use kneepoint_vocab::{Clients, Estimate, Plan, TaskOwner};
 
 /// A thread or core this busy has no more to give.
@@ -33,18 +36,35 @@ pub(crate) fn generator(
         if own_cores > 0 { row.generator_threads } else { row.generator }
     });
     let cores = estimate(cores.value.0, cores.low.0.max(0.0), cores.high.0);
-    let busiest = instruments
-        .iter()
-        .filter(|found| found.level == account.level)
-        .flat_map(|found| &found.tasks)
-        .filter(|task| task.owner == TaskOwner::Generator)
-        .max_by(|a, b| a.busiest.0.total_cmp(&b.busiest.0))
-        .cloned();
-    let mut generator = Generator { cores, own_cores, busiest, bottleneck: None };
+    let busiest_of = |owner: TaskOwner| {
+        let here = instruments.iter().filter(|found| found.level == account.level);
+        let tasks = here.flat_map(|found| &found.tasks).filter(|task| task.owner == owner);
+        tasks.max_by(|a, b| a.busiest.0.total_cmp(&b.busiest.0)).cloned()
+    };
+    let cost = |rate: fn(&Row) -> f64| {
+        accounts.estimate::<Seconds>(account, move |row, _| per_operation(rate(row), row))
+    };
+    let own: fn(&Row) -> f64 =
+        if own_cores > 0 { |row| row.generator_threads } else { |row| row.generator };
+    let mut generator = Generator {
+        cores,
+        own_cores,
+        per_operation: Some(cost(own)),
+        system_per_operation: Some(cost(|row| row.system)),
+        system: busiest_of(TaskOwner::System).map(|task| task.name),
+        busiest: busiest_of(TaskOwner::Generator),
+        bottleneck: None,
+        saturated: false,
+    };
     generator.bottleneck = bottleneck(&generator, account);
+    generator.saturated = generator.bottleneck.is_some();
+    if generator.bottleneck.is_none() {
+        generator.bottleneck = outweighs(&generator, account);
+    }
     Some(generator)
 }
 
+/// Why it has no more to give, where that is so.
 fn bottleneck(generator: &Generator, account: &Account) -> Option<String> {
     let (balance, cores) = (&account.balance, generator.cores.value.0);
     let wanting = balance.no_request >= WANT * balance.total && balance.total > 0.0;
@@ -59,11 +79,15 @@ fn bottleneck(generator: &Generator, account: &Account) -> Option<String> {
         ));
     }
     let own = f64::from(generator.own_cores);
-    if own > 0.0 && cores >= SATURATED * own {
+    (own > 0.0 && cores >= SATURATED * own).then(|| {
         let of = words::counted(generator.own_cores, "core");
-        let busy = words::quantity(cores);
-        return Some(format!("it keeps {busy} of the {of} of its own busy"));
-    }
+        format!("it keeps {} of the {of} of its own busy", words::quantity(cores))
+    })
+}
+
+/// It limits without being full where it takes more of the shared cores than the system.
+fn outweighs(generator: &Generator, account: &Account) -> Option<String> {
+    let cores = generator.cores.value.0;
     (generator.own_cores == 0 && cores > account.row.system).then(|| {
         format!(
             "it takes {} cores on the machine that it shares, the system itself {}",

@@ -6,9 +6,9 @@
 //! by name. Other waits (device, socket, timer ...) are united by their reason.
 
 use crate::kernel_locks::{self, Class, Spinning};
-use crate::naming::{Machinery, kernel_naming_frames, machinery, naming_frames};
+use crate::names::{is_own_lock, is_runtime_lock};
+use crate::naming::{LOCK, kernel_naming_frames, machinery, naming_frames, polled_names};
 use crate::number::seconds;
-use crate::requests::polled_names;
 use crate::stacks::Stacks;
 use kneepoint_vocab::findings::{CauseKind, LineKind};
 use kneepoint_vocab::{
@@ -80,6 +80,8 @@ struct Seen {
 pub(crate) struct Groups {
     pub(crate) list: Vec<Group>,
     index: BTreeMap<Node, usize>,
+    /// Kernel locks by the first caller of those who wait or spin for them.
+    kernel_callers: BTreeMap<String, usize>,
 }
 
 impl Groups {
@@ -109,9 +111,14 @@ impl Groups {
         self.index.get(&Node::Polled { caller }).copied()
     }
 
-    /// The kernel lock that a stack taken on a core spins for.
+    /// The kernel lock that a stack taken on a core spins for, or that others wait for and it takes
+    /// or gives back.
     pub(crate) fn spun_for(&self, frames: &[Frame]) -> Option<usize> {
-        self.index.get(&spin_node(&kernel_locks::spinning(frames)?)?).copied()
+        if let Some(spinning) = kernel_locks::spinning(frames) {
+            return self.index.get(&spin_node(&spinning)?).copied();
+        }
+        let caller = kernel_locks::touching(frames)?;
+        self.kernel_callers.get(&caller).copied()
     }
 }
 
@@ -145,10 +152,10 @@ fn note_stack(
         (StackKind::OffCpu, Some(key)) => {
             if let Some(names) = polled_names(frames).filter(|names| !names.is_empty()) {
                 let node = Node::Polled { caller: names[0].clone() };
-                seen.entry(node).or_default().vote("lock", names, weight);
+                seen.entry(node).or_default().vote(LOCK, names, weight);
             }
             let entry = seen.entry(node_of(trial, key)).or_default();
-            entry.vote(word(machinery(frames)), naming_frames(frames), weight);
+            entry.vote(machinery(frames), naming_frames(frames), weight);
         }
         (StackKind::OnCpu, _) => {
             let Some(spinning) = kernel_locks::spinning(frames) else { return };
@@ -156,16 +163,6 @@ fn note_stack(
             seen.entry(node).or_default().vote(spinning.class.word(), spinning.names, weight);
         }
         _ => {}
-    }
-}
-
-fn word(machinery: Machinery) -> &'static str {
-    match machinery {
-        Machinery::Mutex => "mutex",
-        Machinery::ReadWrite => "reader-writer lock",
-        Machinery::Semaphore => "semaphore",
-        Machinery::Condition => "condition",
-        Machinery::Unknown => "lock",
     }
 }
 
@@ -221,6 +218,30 @@ impl Seen {
         }
     }
 
+    /// The lock of a language's runtime that most of its stacks are for.
+    fn runtime(&self) -> Option<String> {
+        self.name().filter(|name| is_runtime_lock(name))
+    }
+
+    /// `name`, which is a method of the program's own lock type, with the function that called it
+    /// in most stacks: objects of one type that different functions use are different locks.
+    fn called_by(&self, name: &str) -> String {
+        let mut callers: BTreeMap<&str, f64> = BTreeMap::new();
+        for (chain, weight) in &self.chains {
+            let at = chain.iter().position(|frame| frame == name);
+            let outward = at.map_or(&[][..], |at| &chain[at + 1..]);
+            if let Some(caller) = outward.iter().find(|frame| !is_own_lock(frame)) {
+                *callers.entry(caller).or_default() += weight;
+            }
+        }
+        match heaviest(&callers) {
+            Some((caller, weight)) if weight * 2.0 >= self.stacks => {
+                format!("{name}{CALLED_BY}{caller}")
+            }
+            _ => name.to_owned(),
+        }
+    }
+
     fn reason(&self) -> WaitReason {
         heaviest(&self.blocked).map_or(WaitReason::Other, |(reason, _)| reason)
     }
@@ -230,7 +251,7 @@ impl Seen {
     }
 
     fn machinery(&self) -> &'static str {
-        heaviest(&self.machinery).map_or("lock", |(word, _)| word)
+        heaviest(&self.machinery).map_or(LOCK, |(word, _)| word)
     }
 
     fn merge(&mut self, other: &Self) {
@@ -250,7 +271,11 @@ impl Seen {
     }
 }
 
+/// Stands between a lock's own method and the function that called it.
+const CALLED_BY: &str = " < ";
 const KERNEL_LOCK: &str = "kernel lock";
+/// A lock that is made of several words of memory, some waited for as a condition.
+const WHOLE_LOCK: &str = "whole lock";
 const KERNEL_SPIN_LOCK: &str = "kernel spin lock";
 
 /// What unites nodes: `(kind word, name)`.
@@ -277,6 +302,9 @@ fn by_caller(seen: &BTreeMap<Node, Seen>, all_blocked: f64) -> BTreeMap<String, 
 
 fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> Union {
     match node {
+        Node::Named { kernel: false, .. } if seen.runtime().is_some() => {
+            (WHOLE_LOCK.to_owned(), seen.runtime().unwrap_or_default())
+        }
         Node::Named { kernel, name } => {
             let kind = if *kernel { "kernel lock" } else { lock_or_condition(seen) };
             (format!("named {kind}"), name.clone())
@@ -290,9 +318,17 @@ fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> Union {
                     String::new()
                 }
             });
-            (kind.to_owned(), name)
+            if *kernel {
+                (kind.to_owned(), name)
+            } else if is_runtime_lock(&name) {
+                (WHOLE_LOCK.to_owned(), name)
+            } else if is_own_lock(&name) {
+                (WHOLE_LOCK.to_owned(), seen.called_by(&name))
+            } else {
+                (kind.to_owned(), name)
+            }
         }
-        Node::Polled { caller } => ("lock".to_owned(), caller.clone()),
+        Node::Polled { caller } => (LOCK.to_owned(), caller.clone()),
         Node::Spin { sleeps: true, caller } => (KERNEL_LOCK.to_owned(), caller.clone()),
         Node::Spin { sleeps: false, caller } => (KERNEL_SPIN_LOCK.to_owned(), caller.clone()),
         Node::Reason { reason: WaitReason::KernelLock, .. } if seen.name().is_some() => {
@@ -306,9 +342,9 @@ fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> Union {
 /// mutex waits so); the stack's machinery decides, the reason only where there is none.
 fn lock_or_condition(seen: &Seen) -> &'static str {
     match (seen.machinery(), seen.reason()) {
-        ("mutex" | "reader-writer lock", _) => "lock",
-        ("condition", _) | (_, WaitReason::Condition) => "condition",
-        _ => "lock",
+        ("mutex" | "reader-writer lock" | "semaphore", _) => LOCK,
+        ("condition" | "barrier" | "channel", _) | (_, WaitReason::Condition) => "condition",
+        _ => LOCK,
     }
 }
 
@@ -326,19 +362,25 @@ fn unite(seen: BTreeMap<Node, Seen>) -> Groups {
         entry.0.merge(&what);
         entry.1.push(node);
     }
-    let mut groups = Groups { list: Vec::new(), index: BTreeMap::new() };
+    let mut groups =
+        Groups { list: Vec::new(), index: BTreeMap::new(), kernel_callers: BTreeMap::new() };
     for ((kind, name), (what, nodes)) in united {
         for node in &nodes {
             groups.index.insert(node.clone(), groups.list.len());
         }
-        groups.list.push(describe(&kind, &name, &what, &nodes));
+        let group = describe(&kind, &name, &what, &nodes);
+        if group.kind == CauseKind::KernelLock {
+            let callers = what.first.keys().map(|caller| (caller.clone(), groups.list.len()));
+            groups.kernel_callers.extend(callers);
+        }
+        groups.list.push(group);
     }
     groups
 }
 
 fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
     let reason = what.reason();
-    let path = path_from(name, what);
+    let path = path_from(name.split(CALLED_BY).next().unwrap_or(name), what);
     let (cause, line, name) = match kind {
         "named lock" => (CauseKind::Lock, LineKind::IdleLock, name.to_owned()),
         "named kernel lock" => {
@@ -349,8 +391,16 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
             let name = kernel_locks::name(what.machinery(), name);
             (CauseKind::KernelLock, LineKind::IdleKernelLock, name)
         }
-        "lock" => (CauseKind::Lock, LineKind::IdleLock, lock_name(what.machinery(), name)),
-        "condition" => (CauseKind::Peer, LineKind::IdlePeer, lock_name("condition", name)),
+        WHOLE_LOCK if is_runtime_lock(name) => {
+            (CauseKind::Lock, LineKind::IdleLock, name.to_owned())
+        }
+        WHOLE_LOCK => (CauseKind::Lock, LineKind::IdleLock, lock_name(LOCK, name)),
+        LOCK => (CauseKind::Lock, LineKind::IdleLock, lock_name(what.machinery(), name)),
+        "condition" => {
+            let word = Some(what.machinery()).filter(|word| ["barrier", "channel"].contains(word));
+            let name = lock_name(word.unwrap_or("condition"), name);
+            (CauseKind::Peer, LineKind::IdlePeer, name)
+        }
         _ => reason_words(reason, nodes),
     };
     Group { kind: cause, line, name, path, objects: objects(nodes) }

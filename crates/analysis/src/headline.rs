@@ -4,13 +4,19 @@ use crate::by_cores::Fewer;
 use crate::generator::remedy;
 use crate::saturation::words_of;
 use crate::{Limits, Swept, words};
-use kneepoint_vocab::findings::{Cause, CauseKind, Curve, Effect, Shape, TreatedCurve, Verdict};
-use kneepoint_vocab::{ArmId, ArmRole, Estimate, Ratio, TaskOwner};
+use kneepoint_vocab::findings::{
+    Cause, CauseKind, Curve, CurvePoint, Effect, Lost, Shape, TreatedCurve, Verdict,
+};
+use kneepoint_vocab::{ArmId, ArmRole, Estimate, Level, PerSecond, Proven, Ratio, TaskOwner};
+
+/// A share whose interval begins below this might as well be nothing.
+const NEARLY_NONE: f64 = 0.05;
 
 /// What the sentence is made from.
 pub(crate) struct Told<'a> {
     pub(crate) sweep: &'a Swept,
     pub(crate) causes: &'a [Cause],
+    pub(crate) lost: Option<&'a Lost>,
     pub(crate) scales: bool,
     pub(crate) limits: &'a Limits,
     pub(crate) effects: &'a [Effect],
@@ -25,7 +31,7 @@ pub(crate) fn headline(told: &Told<'_>) -> String {
     parts.extend(told.sweep.fewer.as_ref().map(fewer_cores));
     let limits = told.limits.limiting_generator();
     parts.extend(limits.map(|one| format!("the load generator limits it: {}", remedy(one))));
-    parts.extend(told.causes.first().map(reason));
+    parts.extend(why(told));
     parts.extend(saturated(told, limits.is_some()));
     let (cured, by) = cure(told.causes, told.effects);
     parts.extend(cured);
@@ -70,62 +76,117 @@ fn saturated(told: &Told<'_>, generator_limits: bool) -> Option<String> {
 
 fn scaling(told: &Told<'_>) -> String {
     let (curve, scales) = (&told.sweep.curve, told.scales);
-    let mut knee = words::counted(curve.knee.level.clients, "client");
-    if told.sweep.by_cores.len() > 1 {
-        knee.push_str(&format!(" on {}", words::counted(curve.knee.level.cores, "core")));
-    }
+    let several = told.sweep.by_cores.len() > 1;
+    let on = |clients: String| match curve.knee.level.cores {
+        cores if several => format!("{clients} on {}", words::counted(cores, "core")),
+        _ => clients,
+    };
+    let knee = on(words::counted(curve.knee.level.clients, "client"));
+    let point = |level: Level| curve.points.iter().find(|point| point.level == level);
+    let (Some(at_knee), Some(peak)) = (point(curve.knee.level), point(curve.peak)) else {
+        return format!("Measured at {knee} only");
+    };
     if curve.points.len() == 1 {
         return format!("Measured at {knee} only");
     }
     if curve.knee.beyond_last {
-        return format!("Still rises at {knee}: the knee lies beyond");
+        return format!("Still rises at {knee} ({}): the knee lies beyond", rate(at_knee));
     }
-    let fall = match (curve.shape, lowest_after_peak(curve)) {
-        (Shape::Collapse | Shape::Retrograde, Some((clients, ratio))) => {
-            format!(", falls to {} at {clients}", words::times(ratio))
+    let falls = matches!(curve.shape, Shape::Collapse | Shape::Retrograde);
+    let Some(lowest) = lowest_after(curve, peak).filter(|_| falls) else {
+        if scales {
+            return format!("Scales as far as the cores reach, full at {knee} ({})", rate(at_knee));
         }
-        _ => String::new(),
+        return format!("Stops scaling at {knee}{} ({})", range(curve), rate(at_knee));
     };
-    if scales && fall.is_empty() {
-        return format!("Scales as far as the cores reach, full at {knee}");
+    let fall = format!("{} do {}", lowest.level.clients, rate(lowest));
+    if curve.points.first().is_some_and(|first| first.level == peak.level) {
+        let fewest = on(words::counted(lowest.level.clients, "client"));
+        let does = if peak.level.clients == 1 { "does" } else { "do" };
+        let (low, high) = (rate(lowest), rate(peak));
+        return format!("Does not scale: {fewest} do {low}, {} {does} {high}", peak.level.clients);
     }
-    format!("Stops scaling at {knee}{fall}")
+    let best = on(words::counted(peak.level.clients, "client"));
+    format!("Best at {best} ({}); {fall}{}", rate(peak), over_peak(curve, lowest))
 }
 
-/// The deepest point behind the peak, over the peak.
-fn lowest_after_peak(curve: &Curve) -> Option<(u32, f64)> {
-    let peak = curve.points.iter().position(|point| point.level == curve.peak)?;
-    let most = curve.points[peak].throughput.value.0;
-    curve.points[peak + 1..]
-        .iter()
-        .map(|point| {
-            let ratio = crate::number::quotient(point.throughput.value.0, most);
-            (point.level.clients, ratio)
-        })
-        .min_by(|a, b| a.1.total_cmp(&b.1))
+/// ` (0.43× [0.40–0.46])`, where that ratio was estimated.
+fn over_peak(curve: &Curve, lowest: &CurvePoint) -> String {
+    let is_last = curve.points.last().is_some_and(|last| last.level == lowest.level);
+    let known = is_last && curve.last_over_peak.half_width() > 0.0;
+    if known { format!(" ({})", with_interval(&curve.last_over_peak)) } else { String::new() }
 }
 
-fn reason(cause: &Cause) -> String {
-    let share = words::percent(cause.share.value.0);
-    let one = match cause.kind {
-        CauseKind::Lock => "one lock",
-        CauseKind::KernelLock => "one kernel lock",
-        CauseKind::Kernel => "kernel work",
-        CauseKind::Function => "more CPU for one operation",
-        CauseKind::Device => "a device",
-        CauseKind::Peer => "waiting for a peer",
-        CauseKind::Scheduler => "the scheduler",
-        CauseKind::Generator => "the load generator",
-        CauseKind::Other => "one kind of wait",
+/// ` [2–8]`, where the knee may lie at several levels.
+fn range(curve: &Curve) -> String {
+    let (low, high) = (curve.knee.low.clients, curve.knee.high.clients);
+    if low == high { String::new() } else { format!(" [{low}–{high}]") }
+}
+
+/// The deepest point behind the peak.
+fn lowest_after<'a>(curve: &'a Curve, peak: &CurvePoint) -> Option<&'a CurvePoint> {
+    let after = curve.points.iter().filter(|point| point.level > peak.level);
+    after.min_by(|a, b| a.throughput.value.0.total_cmp(&b.throughput.value.0))
+}
+
+/// `6.8k/s`, with a digit less where the interval is wide.
+fn rate(point: &CurvePoint) -> String {
+    let Estimate { value: PerSecond(value), .. } = point.throughput;
+    let wide = point.throughput.half_width() > 0.05 * value.abs();
+    let digits = if wide { 2 } else { 3 };
+    format!("{}/s", words::quantity(words::significant(value, digits)))
+}
+
+/// Why throughput is lost, as far as the intervals tell.
+fn why(told: &Told<'_>) -> Option<String> {
+    if let Some(little) = nothing_lost(told) {
+        return Some(little);
+    }
+    let first = told.causes.first()?;
+    let (share, object) = (&first.share, object(first));
+    let of = words::percent(share.value.0);
+    if !told.sweep.has_intervals {
+        return Some(format!("the cause is not settled (first: {object}; measured once)"));
+    }
+    if share.low.0 < NEARLY_NONE {
+        let high = share.high.0 * 100.0;
+        return Some(format!("the cause is not settled (first: {object}, 0 to {high:.0} %)"));
+    }
+    if share.half_width() < 1e-9 {
+        return Some(format!("{of} of the loss is {object}"));
+    }
+    let (low, high) = (share.low.0 * 100.0, share.high.0 * 100.0);
+    Some(format!("{of} [{low:.0}–{high:.0}] of the loss is {object}"))
+}
+
+/// That hardly anything is lost, where that is so and the level is not at its bound anyway.
+fn nothing_lost(told: &Told<'_>) -> Option<String> {
+    let lost = told.lost.filter(|lost| !lost.explained && !told.scales)?;
+    let (cores, of) = (words::quantity(lost.cores.value.0.max(0.0)), words::quantity(lost.of.0));
+    Some(format!("nothing to explain: {cores} of {of} cores lost"))
+}
+
+/// The kind of a cause and its name.
+fn object(cause: &Cause) -> String {
+    let name = &cause.name;
+    let (kind, named) = match cause.kind {
+        CauseKind::Lock => ("one lock", true),
+        CauseKind::KernelLock => ("one kernel lock", true),
+        CauseKind::Kernel => ("kernel work", true),
+        CauseKind::Function => ("more CPU per operation", !name.starts_with("more CPU")),
+        CauseKind::Device => ("a device", true),
+        CauseKind::Peer => ("waiting for another thread", true),
+        CauseKind::Scheduler => ("the scheduler", false),
+        CauseKind::Generator => ("the load generator", false),
+        CauseKind::Other => ("one kind of wait", true),
     };
-    if cause.kind == CauseKind::KernelLock {
-        return format!("{share} of the loss is {one}, {}", cause.name);
+    if !named || name.is_empty() {
+        return kind.to_owned();
     }
-    let name = cause.path.first().unwrap_or(&cause.name);
-    if name.is_empty() || cause.kind == CauseKind::Generator {
-        return format!("{share} of the loss is {one}");
+    if cause.kind == CauseKind::Device {
+        return format!("{kind} ({})", name.strip_prefix("device ").unwrap_or(name));
     }
-    format!("{share} of the loss is {one} ({name})")
+    format!("{kind}, {name}")
 }
 
 /// The greatest proven cure, and its arm; of the first cause, if there is one for it.
@@ -142,11 +203,43 @@ fn cure<'a>(causes: &[Cause], effects: &'a [Effect]) -> (Option<String>, Option<
         .and_then(|arm| better().find(|effect| &effect.arm == arm));
     let best = better().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     if let Some(effect) = of_first.or(best) {
-        let factor = effect.ratio.as_ref().map(rounded).unwrap_or_default();
-        return (Some(format!("{factor} with {}", effect.label)), Some(&effect.arm));
+        let factor = effect.ratio.as_ref().map(with_interval).unwrap_or_default();
+        let open = if effect.proven == Proven::Unproven { " (unproven)" } else { "" };
+        return (Some(format!("{factor} with {}{open}", effect.label)), Some(&effect.arm));
     }
-    let tried = effects.iter().filter(|effect| effect.role == ArmRole::Treatment).count();
-    ((tried > 0).then(|| "no treatment tried helps".to_owned()), None)
+    (uncured(effects), None)
+}
+
+/// What the verdicts say where none is 'better': that nothing helps is said only where each says
+/// so.
+fn uncured(effects: &[Effect]) -> Option<String> {
+    let tried: Vec<&Effect> =
+        effects.iter().filter(|effect| effect.role == ArmRole::Treatment).collect();
+    let open = |effect: &&&Effect| matches!(effect.verdict, Verdict::Undecided { .. });
+    let unproven = tried.iter().filter(|effect| effect.verdict == Verdict::Invalid).count();
+    let undecided = tried.iter().filter(open).count();
+    let all = tried.len();
+    let told = match (undecided, unproven) {
+        _ if all == 0 => return None,
+        (0, 0) => return Some("no variant tried helps".to_owned()),
+        (0, _) => format!("{unproven} of {all} not proven active"),
+        _ if undecided == all && all == 1 => {
+            return Some(format!("whether {} helps is undecided", tried[0].label));
+        }
+        _ if undecided == all => return Some(format!("all {all} variants tried are undecided")),
+        _ => format!("{undecided} of {all} undecided"),
+    };
+    Some(format!("no variant is shown to help ({told})"))
+}
+
+/// `3.4× [2.8–4.2]`; bare where there is no interval.
+fn with_interval(ratio: &Estimate<Ratio>) -> String {
+    let half = ratio.half_width();
+    if half <= 0.0 {
+        return rounded(ratio);
+    }
+    let places = if half < 0.29 && ratio.value.0 < 10.0 { 2 } else { usize::from(half < 2.9) };
+    format!("{} [{:.places$}–{:.places$}]", rounded(ratio), ratio.low.0, ratio.high.0)
 }
 
 /// A ratio with as many decimals as its interval allows.
@@ -156,4 +249,59 @@ fn rounded(ratio: &Estimate<Ratio>) -> String {
         return words::times(ratio.value.0);
     }
     if half < 2.9 { format!("{:.1}×", ratio.value.0) } else { format!("{:.0}×", ratio.value.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_vocab::Seconds;
+
+    fn effect(label: &str, verdict: Verdict) -> Effect {
+        Effect {
+            arm: ArmId(label.to_owned()),
+            role: ArmRole::Treatment,
+            label: label.to_owned(),
+            over: ArmId(ArmId::BASELINE.to_owned()),
+            changes: Vec::new(),
+            ratio: Some(Estimate::of(1.1, 0.7, 1.7)),
+            throughput: None,
+            pairs: 2,
+            starts: 1,
+            verdict,
+            p_holm: None,
+            proven: Proven::Yes,
+            proofs: Vec::new(),
+            pair_ratios: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_verdicts_say_that_nothing_helps() {
+        let none = Verdict::NoEffect { smallest: Ratio(0.05) };
+        let open = Verdict::Undecided { needs: Seconds(3.0) };
+        let said = |verdicts: &[Verdict]| {
+            let tried: Vec<Effect> = verdicts.iter().map(|one| effect("a", *one)).collect();
+            uncured(&tried).unwrap_or_default()
+        };
+        assert_eq!(said(&[none, Verdict::Worse]), "no variant tried helps");
+        assert_eq!(said(&[open]), "whether a helps is undecided");
+        assert_eq!(said(&[open, open]), "all 2 variants tried are undecided");
+        assert_eq!(said(&[none, open]), "no variant is shown to help (1 of 2 undecided)");
+        let unproven = said(&[none, Verdict::Invalid]);
+        assert_eq!(unproven, "no variant is shown to help (1 of 2 not proven active)");
+        assert_eq!(said(&[]), "");
+    }
+
+    #[test]
+    fn a_cure_has_its_interval() {
+        let mut cured = effect("private caches", Verdict::Better);
+        cured.ratio = Some(Estimate::of(3.4, 2.8, 4.2));
+        let (said, arm) = cure(&[], std::slice::from_ref(&cured));
+        assert_eq!(said.as_deref(), Some("3.4× [2.8–4.2] with private caches"));
+        assert_eq!(arm, Some(&cured.arm));
+        cured.proven = Proven::Unproven;
+        cured.ratio = Some(Estimate::of(3.401, 3.401, 3.401));
+        let (said, _) = cure(&[], std::slice::from_ref(&cured));
+        assert_eq!(said.as_deref(), Some("3.40× with private caches (unproven)"));
+    }
 }

@@ -13,8 +13,8 @@
 //! | spin lock | below a run queue's own lock function | `run-queue lock` |
 //! | any | anything else | `kernel lock in CALLER`, `kernel spin lock in CALLER` |
 
+use crate::names::{in_kernel, kernel_plumbing, kernel_touches};
 use crate::naming::kernel_naming_frames;
-use crate::stacks::KERNEL;
 use kneepoint_vocab::Frame;
 
 /// What kind of kernel lock.
@@ -72,7 +72,7 @@ pub(crate) struct Spinning {
 /// The class that the slow paths among `frames` show. A sleeping lock's own waiting list is under
 /// a spin lock, and `osq_lock` is a part of both sleeping locks: the outermost slow path tells.
 pub(crate) fn class(frames: &[Frame]) -> Option<Class> {
-    frames.iter().filter(|frame| frame.module == KERNEL).filter_map(slow_path).next_back()
+    frames.iter().filter(|frame| in_kernel(frame)).filter_map(slow_path).next_back()
 }
 
 fn slow_path(frame: &Frame) -> Option<Class> {
@@ -82,7 +82,7 @@ fn slow_path(frame: &Frame) -> Option<Class> {
 
 /// The kernel lock that a stack taken on a core spins for, if it does.
 pub(crate) fn spinning(frames: &[Frame]) -> Option<Spinning> {
-    let from = frames.iter().position(|f| f.module == KERNEL && slow_path(f).is_some())?;
+    let from = frames.iter().position(|f| in_kernel(f) && slow_path(f).is_some())?;
     let rest = &frames[from..];
     let run_queue = rest.iter().any(|frame| frame.function.contains("rq_lock"));
     let class = class(rest)?;
@@ -91,6 +91,16 @@ pub(crate) fn spinning(frames: &[Frame]) -> Option<Spinning> {
     }
     let names = kernel_naming_frames(rest);
     (!names.is_empty()).then_some(Spinning { class, names })
+}
+
+/// The function that takes or gives back a sleeping lock, without waiting for it, where the stack
+/// ends.
+pub(crate) fn touching(frames: &[Frame]) -> Option<String> {
+    let kernel: Vec<&Frame> = frames.iter().take_while(|frame| in_kernel(frame)).collect();
+    // Nothing but what the lock itself is made of may lie further in.
+    let at = kernel.iter().position(|frame| !kernel_plumbing(&frame.function))?;
+    let touched = at.checked_sub(1).map(|inner| kernel[inner])?;
+    kernel_touches(&touched.function).then(|| kernel[at].function.clone())
 }
 
 const RUN_QUEUE: &str = "run-queue lock";
@@ -162,6 +172,7 @@ const MEMORY: [&str; 9] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stacks::KERNEL;
 
     fn stack(functions: &[&str]) -> Vec<Frame> {
         let frame =
@@ -219,6 +230,16 @@ mod tests {
             "ext4_buffered_write_iter",
         ];
         assert_eq!(named(&list).unwrap(), "inode rwsem (ext4_buffered_write_iter)");
+    }
+
+    #[test]
+    fn taking_and_giving_back_is_the_lock_s() {
+        let touched = |functions: &[&str]| touching(&stack(functions));
+        assert_eq!(touched(&["mutex_unlock", "pipe_write", "vfs_write"]).unwrap(), "pipe_write");
+        assert_eq!(touched(&["mutex_lock", "pipe_read"]).unwrap(), "pipe_read");
+        assert_eq!(touched(&["copy_page_to_iter", "pipe_read"]), None);
+        assert_eq!(touched(&["copy_page", "mutex_lock"]), None);
+        assert_eq!(touched(&["mutex_lock"]), None);
     }
 
     #[test]

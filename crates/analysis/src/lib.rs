@@ -11,8 +11,9 @@
 //! | `requests`, `generator`, `counts` | is it the load generator, and do both count alike? |
 //! | `instruments`, `saturation` | what `vmstat`, `top -H` and `iostat` show; is one thread full? |
 //! | `core_ledger`, `thread_ledger` | the same as lines that people read |
-//! | `groups`, `naming`, `stacks` | which waits are one cause, and its name |
-//! | `lock_work`, `kernel_locks` | whose CPU is a lock's |
+//! | `groups`, `names`, `naming`, `stacks` | which waits are one cause, and its name |
+//! | `wait_work`, `kernel_locks` | whose CPU a wait's is |
+//! | `story` | at which level is the loss explained? |
 //! | `losses`, `causes`, `evidence` | what is the lost throughput charged to? |
 //! | `effects`, `cures` | what helps, and against which cause? |
 //! | `collector`, `protocol`, `caveats` | how far can all that be relied on? |
@@ -30,6 +31,7 @@ mod cures;
 mod curve;
 mod devices;
 mod effects;
+mod environment;
 mod evidence;
 mod flame;
 mod generator;
@@ -37,8 +39,9 @@ mod groups;
 mod headline;
 mod instruments;
 mod kernel_locks;
-mod lock_work;
 mod losses;
+mod measured;
+mod names;
 mod naming;
 mod number;
 mod protocol;
@@ -48,32 +51,34 @@ mod saturation;
 mod slices;
 mod stability;
 mod stacks;
+mod stalls;
+mod story;
 mod thread_ledger;
 mod treated;
+mod wait_work;
 mod words;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Account, Accounts};
 use crate::by_cores::Fewer;
 use crate::causes::Context;
-use crate::core_ledger::Slot;
+use crate::core_ledger::{Charged, Slot};
 use crate::evidence::Evidence;
 use crate::groups::Groups;
+use crate::losses::{LEAST_LOSS, Loss, Rules};
 use crate::slices::{Functions, Slice, digest, sweep_at};
 use crate::stacks::Stacks;
+use crate::story::Story;
 use crate::treated::{Treated, is_apart, levels};
 use kneepoint_vocab::findings::{
-    Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
+    Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger, Lost,
     Severity, TaskLine,
 };
-use kneepoint_vocab::{ArmId, Findings, Level, Phase, RunRecord, StackKind, TrialRecord};
+use kneepoint_vocab::units::{Cores, Ratio};
+use kneepoint_vocab::{ArmId, ArmRole, Findings, Level, RunRecord, StackKind, TrialRecord};
 use std::collections::BTreeMap;
 
 /// Version of [`Findings`] that this crate makes.
 pub const SCHEMA: u32 = 1;
-
-/// Throughput this close to the operational bound is as much as the cores can give: there is no
-/// loss to explain.
-const ATTAINED: f64 = 0.95;
 
 /// What a run found.
 ///
@@ -81,41 +86,36 @@ const ATTAINED: f64 = 0.95;
 /// left out, and a caveat says so. All numbers are finite.
 #[must_use]
 pub fn analyse(record: &RunRecord) -> Findings {
-    let measured = measured(record);
+    let measured = measured::measured(record);
     // What the sweep measured with a treatment is for that treatment's curve alone.
     let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =
         measured.iter().copied().partition(|trial| is_apart(trial));
-    let stacks = Stacks::new(&record.stacks);
-    let groups = Groups::build(&counting, &stacks);
-    let functions = Functions::build(&counting, &stacks, &groups);
+    let (stacks, groups, functions) = named(record, &counting);
     let slices = digest(&counting, &groups, &functions, &stacks, record.plan.clients);
-    let focus = record.plan.focus;
-
-    let baseline: Vec<&TrialRecord> =
-        counting.iter().copied().filter(|trial| trial.id.arm.0 == ArmId::BASELINE).collect();
+    let baseline = of_baseline(&counting);
     let levels = levels(&baseline);
     let accounts = Accounts::build(&slices, &levels, record.plan.seed);
     let sweep = curve::Sweep::build(&baseline, record.plan.seed);
     let treated = treated::treated(record, &sweep, &apart, |trials| {
         digest(trials, &groups, &functions, &stacks, record.plan.clients)
     });
-    let sweep = Swept::build(&sweep, treated, &slices, &accounts, focus);
+    let sweep = Swept::build(&sweep, treated, &slices, &accounts, record.plan.focus);
     let compared = effects::compare(record, &counting);
-    let scales = scales(&sweep.curve, focus);
-    let limits = Limits::build(record, &baseline, &accounts, &levels, scales);
-
-    let why = Why { accounts, groups, functions, stacks, slices, focus };
-    let (mut causes, ledgers) = why.explain(scales, &compared.effects);
-    limits.follow(&mut causes);
+    let story = sweep.story(&accounts, record.plan.focus);
+    let limits = Limits::build(record, &baseline, &accounts, &levels, story);
+    let why = Why { accounts, groups, functions, stacks, slices, story, tried: record.plan.focus };
+    let Explained { causes, ledgers, lost } = why.explain(&limits, &compared.effects);
     let protocol = protocol::protocol(record, &measured, &sweep, compared.blocks);
-    let collector = collector::collector(&measured, &why.stacks, focus, compared.on_off);
+    let collector = collector::collector(&measured, &why.stacks, story.level, compared.on_off);
     let caveats = caveats::caveats(&caveats::Drawn {
         record,
         protocol: &protocol,
         noise: &compared.noise,
+        control_p: compared.control_p,
+        effects: &compared.effects,
         sweep: &sweep,
         ledgers: &ledgers,
-        focus,
+        focus: story.level,
         collector: &collector,
         few_starts: compared.few_starts,
         limits: &limits,
@@ -124,7 +124,8 @@ pub fn analyse(record: &RunRecord) -> Findings {
     let headline = headline::headline(&headline::Told {
         sweep: &sweep,
         causes: &causes,
-        scales,
+        lost: lost.as_ref(),
+        scales: story.scales,
         limits: &limits,
         effects: &compared.effects,
     });
@@ -133,7 +134,7 @@ pub fn analyse(record: &RunRecord) -> Findings {
         recipe: record.plan.recipe.clone(),
         summary: record.plan.summary.clone(),
         operation: record.plan.operation.clone(),
-        headline,
+        headline: stalls::before(record, headline),
         trustworthy: caveats.iter().all(|caveat| caveat.severity != Severity::Serious),
         host: record.host.clone(),
         protocol,
@@ -142,7 +143,9 @@ pub fn analyse(record: &RunRecord) -> Findings {
         by_cores: sweep.by_cores,
         treated: sweep.treated.curves,
         ledgers,
-        focus,
+        focus: story.level,
+        effects_at: why.effects_at(&compared.effects),
+        lost,
         causes,
         on_cpu: why.on_cpu(),
         effects: compared.effects,
@@ -152,13 +155,20 @@ pub fn analyse(record: &RunRecord) -> Findings {
         instruments: limits.instruments,
         collector,
         caveats,
+        stalls: stalls::stalls(record),
     }
 }
 
-/// Trials that count, of all arms.
-fn measured(record: &RunRecord) -> Vec<&TrialRecord> {
-    let count = |trial: &&TrialRecord| trial.counts() && trial.id.phase != Phase::WarmUp;
-    record.trials.iter().filter(count).collect()
+/// The stacks, and what they name.
+fn named<'a>(record: &'a RunRecord, counting: &[&TrialRecord]) -> (Stacks<'a>, Groups, Functions) {
+    let stacks = Stacks::new(&record.stacks);
+    let groups = Groups::build(counting, &stacks);
+    let functions = Functions::build(counting, &stacks, &groups, record.plan.clients);
+    (stacks, groups, functions)
+}
+
+fn of_baseline<'a>(trials: &[&'a TrialRecord]) -> Vec<&'a TrialRecord> {
+    trials.iter().copied().filter(|trial| trial.id.arm.0 == ArmId::BASELINE).collect()
 }
 
 /// What the sweep's throughputs say.
@@ -182,7 +192,7 @@ impl Swept {
         accounts: &Accounts,
         focus: Level,
     ) -> Self {
-        let demand = accounts.reference_level.map(|_| accounts.reference.demand);
+        let demand = accounts.reference_level.map(|_| accounts.reference.of_the_machine());
         let cores = by_cores::cores_of(sweep, focus);
         Self {
             curve: curve::curve(sweep, slices, demand, focus, cores),
@@ -195,11 +205,21 @@ impl Swept {
     }
 }
 
+impl Swept {
+    /// At which level the loss is explained.
+    fn story(&self, accounts: &Accounts, focus: Level) -> Story {
+        let demand = accounts.reference_level.map(|_| accounts.reference.of_the_machine());
+        let by_cores = demand.filter(|d| *d > 0.0).map(|d| f64::from(focus.cores) / d);
+        let accounted: Vec<Level> = accounts.levels.iter().map(|one| one.level).collect();
+        Story::of(&self.curve, focus, by_cores, &accounted)
+    }
+}
+
 /// What limits the throughput although it is no loss by itself.
 pub(crate) struct Limits {
     focus: Level,
     pub(crate) generator: Option<Generator>,
-    /// Saturated threads at the focus level, where that does not scale.
+    /// Saturated threads at the level of the causes, where that does not scale.
     pub(crate) saturated: Vec<TaskLine>,
     pub(crate) instruments: Vec<LevelInstruments>,
 }
@@ -210,14 +230,17 @@ impl Limits {
         baseline: &[&TrialRecord],
         accounts: &Accounts,
         levels: &[Level],
-        scales: bool,
+        story: Story,
     ) -> Self {
-        let focus = record.plan.focus;
+        let focus = story.level;
         let instruments = instruments::instruments(baseline, levels);
         let account = accounts.at(focus);
         let generator = generator::generator(&record.plan, accounts, account, &instruments);
-        let saturated =
-            if scales { Vec::new() } else { saturation::saturated(&instruments, focus, baseline) };
+        let saturated = if story.scales {
+            Vec::new()
+        } else {
+            saturation::saturated(&instruments, focus, baseline)
+        };
         Self { focus, generator, saturated, instruments }
     }
 
@@ -226,20 +249,19 @@ impl Limits {
         self.generator.as_ref().filter(|generator| generator.bottleneck.is_some())
     }
 
+    /// Whether the generator has no more to give.
+    fn generator_full(&self) -> bool {
+        self.generator.as_ref().is_some_and(|generator| generator.saturated)
+    }
+
     /// Wait chains end in saturated threads; a generator that limits comes first.
     fn follow(&self, causes: &mut [Cause]) {
         saturation::follow(causes, &self.saturated);
         devices::follow(causes, self.instruments.iter().find(|one| one.level == self.focus));
-        if self.limiting_generator().is_some() {
+        if self.generator_full() {
             causes.sort_by_key(|cause| cause.kind != CauseKind::Generator);
         }
     }
-}
-
-/// Whether the focus level gives what its cores and clients can give.
-fn scales(curve: &Curve, focus: Level) -> bool {
-    let point = curve.points.iter().find(|point| point.level == focus);
-    point.is_some_and(|point| point.throughput.value.0 >= ATTAINED * point.ideal.0)
 }
 
 /// What the facts of the baseline's sweep say.
@@ -249,22 +271,66 @@ struct Why<'a> {
     functions: Functions,
     stacks: Stacks<'a>,
     slices: Vec<Slice<'a>>,
-    focus: Level,
+    story: Story,
+    /// Where treatments were tried.
+    tried: Level,
+}
+
+struct Explained {
+    causes: Vec<Cause>,
+    ledgers: Vec<LevelLedger>,
+    lost: Option<Lost>,
 }
 
 impl Why<'_> {
-    fn explain(&self, scales: bool, effects: &[Effect]) -> (Vec<Cause>, Vec<LevelLedger>) {
-        let (mut causes, slots) = if scales { Default::default() } else { self.causes() };
-        cures::cures(&mut causes, &slots, effects, &self.slices, &self.functions, self.focus);
+    fn explain(&self, limits: &Limits, effects: &[Effect]) -> Explained {
+        let full = limits.generator_full();
+        let account = self.accounts.at(self.story.level);
+        let shown = account.map_or_else(Vec::new, |account| {
+            core_ledger::shown_functions(&account.balance, &self.functions)
+        });
+        let inherent = self.inherent();
+        let rules = Rules {
+            functions: &self.functions,
+            shown: &shown,
+            generator_full: full,
+            inherent: &inherent,
+        };
+        let losses = account.map(|account| losses::losses(&self.accounts, account, &rules));
+        let lost = losses.as_ref().zip(account).map(|(losses, account)| Lost {
+            cores: losses.total,
+            of: Cores(number::finite(account.balance.total)),
+            least: Ratio(LEAST_LOSS),
+            explained: !self.story.scales && !losses.list.is_empty(),
+        });
+        let list = losses.filter(|_| !self.story.scales).map_or_else(Vec::new, |one| one.list);
+        let slots: Vec<Slot> = list.iter().map(|loss| loss.slot).collect();
+        let mut causes = account.map_or_else(Vec::new, |account| self.causes(account, &list));
+        let (slices, accounts, level) = (&self.slices, &self.accounts, self.tried);
+        cures::Treated { effects, slices, accounts, rules, level }.cures(&mut causes, &slots);
         let ids: BTreeMap<Slot, String> =
             slots.into_iter().zip(causes.iter().map(|cause| cause.id.clone())).collect();
-        (causes, self.ledgers(&ids))
+        limits.follow(&mut causes);
+        Explained { causes, ledgers: self.ledgers(&ids, full), lost }
     }
 
-    fn causes(&self) -> (Vec<Cause>, Vec<Slot>) {
-        let Some(account) = self.accounts.at(self.focus) else { return Default::default() };
-        let losses = losses::losses(&self.accounts, account, &self.functions);
-        let slices = sweep_at(&self.slices, self.focus);
+    /// Where treatments were tried, if there were some and elsewhere.
+    fn effects_at(&self, effects: &[Effect]) -> Option<Level> {
+        let some = effects.iter().any(|effect| effect.role == ArmRole::Treatment);
+        (some && self.tried != self.story.level).then_some(self.tried)
+    }
+
+    /// What an operation waits with nobody in its way, by wait group.
+    fn inherent(&self) -> Vec<f64> {
+        let alone = self.story.alone.and_then(|level| self.accounts.at(level));
+        let row = alone.map(|account| &account.row).filter(|row| row.clients > 0.0);
+        row.map_or_else(Vec::new, |row| {
+            row.blocked.iter().map(|blocked| accounts::per_operation(*blocked, row)).collect()
+        })
+    }
+
+    fn causes(&self, account: &Account, losses: &[Loss]) -> Vec<Cause> {
+        let slices = sweep_at(&self.slices, self.story.level);
         let context = Context {
             accounts: &self.accounts,
             account,
@@ -273,22 +339,22 @@ impl Why<'_> {
             stacks: &self.stacks,
             slices: &slices,
         };
-        let causes = causes::causes(&context, &losses);
-        (causes, losses.iter().map(|loss| loss.slot).collect())
+        causes::causes(&context, losses)
     }
 
-    fn ledgers(&self, causes: &BTreeMap<Slot, String>) -> Vec<LevelLedger> {
+    fn ledgers(&self, causes: &BTreeMap<Slot, String>, generator_full: bool) -> Vec<LevelLedger> {
         let (accounts, groups, functions) = (&self.accounts, &self.groups, &self.functions);
-        let ledger = |account: &accounts::Account| LevelLedger {
+        let charged = Charged { causes, generator_full };
+        let ledger = |account: &Account| LevelLedger {
             level: account.level,
-            core: core_ledger::core_ledger(accounts, account, groups, functions, causes),
-            thread: thread_ledger::thread_ledger(accounts, account, groups, functions, causes),
+            core: core_ledger::core_ledger(accounts, account, groups, functions, &charged),
+            thread: thread_ledger::thread_ledger(accounts, account, groups, functions, &charged),
         };
         accounts.levels.iter().map(ledger).collect()
     }
 
     fn on_cpu(&self) -> Option<kneepoint_vocab::findings::FlameNode> {
-        let slices = sweep_at(&self.slices, self.focus);
+        let slices = sweep_at(&self.slices, self.story.level);
         Evidence::new(&slices, &self.stacks).flame(|_, stack| stack.kind == StackKind::OnCpu)
     }
 }

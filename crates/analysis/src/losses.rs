@@ -1,23 +1,28 @@
 //! Lost cores at the focus level, slot by slot.
 //!
-//! Lost = inflated + idle above 'not asked for' + generator. Idle for want of a request is lost
-//! where there are as many clients as cores, and the generator's. Inflation of single functions
+//! Lost = inflated + idle above 'not asked for' + what the generator takes above its usual price.
+//! A load generator costs what it costs: its CPU is a line of the ledger, and lost only as far as
+//! an operation costs it more than at the reference level. One with no more to give loses all that
+//! it takes and, where there are as many clients as cores, the cores that idle for its next
+//! request. Where the clients and not the cores bound the throughput, a wait that one client alone
+//! has as well (a timer, a disk) is a loss only as far as it is longer. Inflation of single
+//! functions
 //! can be negative (a function got cheaper); only positive lines are losses, so the total is the
 //! sum of the positive lines, and the shares of all causes add up to 1 at most. A lock loses what
 //! idles for it and the extra CPU of its own lock and unlock functions together.
 
-use crate::accounts::{Account, Accounts};
+use crate::accounts::{Account, Accounts, per_operation};
 use crate::balance::Balance;
-use crate::core_ledger::{Slot, inflation_of, other_inflation, shown_functions};
+use crate::core_ledger::{Slot, inflation_of, other_inflation};
 use crate::number::{estimate, quotient};
-use crate::slices::Functions;
+use crate::slices::{Functions, Row};
 use kneepoint_vocab::Estimate;
 use kneepoint_vocab::units::{Cores, Ratio};
 
 /// A slot is a cause only above this part of the lost cores.
 const LEAST_SHARE: f64 = 0.01;
-/// Below this part of C nothing worth a cause is lost.
-const LEAST_LOSS: f64 = 0.02;
+/// Below this part of C there is nothing to explain.
+pub(crate) const LEAST_LOSS: f64 = 0.03;
 
 /// One slot's part.
 pub(crate) struct Loss {
@@ -26,16 +31,45 @@ pub(crate) struct Loss {
     pub(crate) share: Estimate<Ratio>,
 }
 
-/// Lost cores of a slot, at least none; NaN where a resample cannot tell.
-fn lost(balance: &Balance, slot: Slot, shown: &[usize], functions: &Functions) -> f64 {
-    let cores = match slot {
-        Slot::Function(function) => inflation_of(balance, function),
-        Slot::OtherFunctions => other_inflation(balance, shown),
-        Slot::Group(group) => balance.idle[group] + work_of(balance, group, functions),
-        Slot::Scheduler => balance.scheduler,
-        Slot::Generator => balance.generator + balance.no_request_lost,
-    };
-    if cores.is_nan() { f64::NAN } else { cores.max(0.0) }
+/// What decides which lines of a balance are losses.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) functions: &'a Functions,
+    /// Functions with a line of their own.
+    pub(crate) shown: &'a [usize],
+    /// The generator has no more to give.
+    pub(crate) generator_full: bool,
+    /// Blocked seconds that an operation has to wait anyway, by wait group: nothing is lost by
+    /// them. Empty where nothing but the cores bounds the throughput.
+    pub(crate) inherent: &'a [f64],
+}
+
+impl Rules<'_> {
+    /// Lost cores of a slot, at least none; NaN where a resample cannot tell.
+    pub(crate) fn lost(&self, row: &Row, balance: &Balance, slot: Slot) -> f64 {
+        let cores = match slot {
+            Slot::Function(function) => inflation_of(balance, function),
+            Slot::OtherFunctions => other_inflation(balance, self.shown),
+            Slot::Group(group) => {
+                let idle = balance.idle[group] * self.above_inherent(row, group);
+                idle + work_of(balance, group, self.functions)
+            }
+            Slot::Scheduler => balance.scheduler,
+            Slot::Generator if self.generator_full => balance.generator + balance.no_request_lost,
+            Slot::Generator => balance.generator_extra,
+        };
+        if cores.is_nan() { f64::NAN } else { cores.max(0.0) }
+    }
+
+    /// The part of a wait that is longer than it has to be anyway.
+    fn above_inherent(&self, row: &Row, group: usize) -> f64 {
+        match self.inherent.get(group) {
+            Some(anyway) if row.blocked[group] > 0.0 => {
+                (1.0 - anyway / per_operation(row.blocked[group], row)).max(0.0)
+            }
+            _ => 1.0,
+        }
+    }
 }
 
 /// Extra CPU of a lock's own functions, in cores; none where there are no stacks.
@@ -58,25 +92,40 @@ fn slots(balance: &Balance, shown: &[usize], functions: &Functions) -> Vec<Slot>
         .collect()
 }
 
-/// Slots that lose throughput at `account`, greatest first; none where too little is lost.
-pub(crate) fn losses(accounts: &Accounts, account: &Account, functions: &Functions) -> Vec<Loss> {
-    let shown = shown_functions(&account.balance, functions);
-    let slots = slots(&account.balance, &shown, functions);
-    let total = |balance: &Balance| {
-        slots.iter().map(|slot| lost(balance, *slot, &shown, functions)).sum::<f64>()
+/// Whether a loss on `total` cores may be none: it is small, and its interval reaches 0. Such
+/// losses come after all that are some.
+pub(crate) fn doubtful(lost: &Estimate<Cores>, total: f64) -> bool {
+    lost.low.0 <= 0.0 && lost.value.0 < LEAST_LOSS * total
+}
+
+/// All that is lost at one level.
+pub(crate) struct Losses {
+    /// Slots, greatest first; what may be nothing last. None where too little is lost.
+    pub(crate) list: Vec<Loss>,
+    /// All slots together.
+    pub(crate) total: Estimate<Cores>,
+}
+
+/// What loses throughput at `account`.
+pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) -> Losses {
+    let slots = slots(&account.balance, rules.shown, rules.functions);
+    let sum = |row: &Row, balance: &Balance| {
+        slots.iter().map(|slot| rules.lost(row, balance, *slot)).sum::<f64>()
     };
-    let all = total(&account.balance);
-    if all.is_nan() || all < LEAST_LOSS * account.balance.total {
-        return Vec::new();
+    let all = sum(&account.row, &account.balance);
+    let total: Estimate<Cores> = accounts.estimate(account, sum);
+    let total = estimate(total.value.0, total.low.0.max(0.0), total.high.0);
+    let least = LEAST_LOSS * account.balance.total;
+    if all.is_nan() || all < least {
+        return Losses { list: Vec::new(), total };
     }
-    let mut found: Vec<Loss> = slots
+    let mut list: Vec<Loss> = slots
         .iter()
-        .filter(|slot| lost(&account.balance, **slot, &shown, functions) >= LEAST_SHARE * all)
+        .filter(|slot| rules.lost(&account.row, &account.balance, **slot) >= LEAST_SHARE * all)
         .map(|slot| {
-            let share: Estimate<Ratio> = accounts
-                .estimate(account, |_, b| quotient(lost(b, *slot, &shown, functions), total(b)));
-            let lost: Estimate<Cores> =
-                accounts.estimate(account, |_, b| lost(b, *slot, &shown, functions));
+            let share: Estimate<Ratio> =
+                accounts.estimate(account, |r, b| quotient(rules.lost(r, b, *slot), sum(r, b)));
+            let lost: Estimate<Cores> = accounts.estimate(account, |r, b| rules.lost(r, b, *slot));
             Loss {
                 slot: *slot,
                 lost: estimate(lost.value.0, lost.low.0.max(0.0), lost.high.0),
@@ -84,6 +133,10 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, functions: &Functio
             }
         })
         .collect();
-    found.sort_by(|a, b| b.lost.value.0.total_cmp(&a.lost.value.0).then(a.slot.cmp(&b.slot)));
-    found
+    let last = |loss: &Loss| doubtful(&loss.lost, account.balance.total);
+    list.sort_by(|a, b| {
+        let greatest_first = b.lost.value.0.total_cmp(&a.lost.value.0);
+        last(a).cmp(&last(b)).then(greatest_first).then(a.slot.cmp(&b.slot))
+    });
+    Losses { list, total }
 }

@@ -1,262 +1,126 @@
 //! Which frame of a waiting stack names the lock.
 //!
-//! The innermost frames of a wait are the lock's own machinery (`futex_wait`,
-//! `pthread_mutex_lock`, a wrapper of the program). The first frame outside that machinery is
-//! the function that wanted the lock, and names it. Wrappers are known by their words, since
-//! static helpers may or may not be inlined away.
+//! The innermost frames of a wait are the lock's own machinery (`futex_wait`, `pthread_mutex_lock`,
+//! a wrapper of the program). The first frame outside that machinery is the function that wanted
+//! the lock, and names it. Which functions are machinery is data (`names.toml`). Frames of which
+//! only the address is known are machinery too, as long as a frame further out has a name: what
+//! calls the futex in a stripped program is mostly a lock's own wrapper.
 
-use crate::stacks::KERNEL;
+use crate::names::{
+    in_c_library, in_kernel, inside, is_own_lock, is_plumbing, is_primitive, is_scaffold,
+    is_unnamed, is_waiting_call, kernel_plumbing, kind, manager_sleeps, manager_wakes, runtime,
+};
 use kneepoint_vocab::Frame;
 
-/// What the innermost telling frame of the machinery shows about a futex wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Machinery {
-    /// A mutex.
-    Mutex,
-    /// A reader-writer lock.
-    ReadWrite,
-    /// A semaphore.
-    Semaphore,
-    /// A condition variable, a parked thread, a barrier: waiting for another thread's word.
-    Condition,
-    /// Nothing that tells.
-    Unknown,
-}
-
-/// Words of lock machinery in a lower-case function name.
-const LOCK_WORDS: [&str; 26] = [
-    "pthread_",
-    "__lll_",
-    "futex",
-    "lock_wait",
-    "lockcarefully",
-    "lock_contended",
-    "lock_slow",
-    "lockslow",
-    "spin_lock",
-    "spinlock",
-    "rwlock",
-    "rw_lock",
-    "rwsem",
-    "semaphore",
-    "sem_wait",
-    "sem_timedwait",
-    "std::sync::",
-    "std::sys::",
-    "parking_lot",
-    "lock_api::",
-    "condvar",
-    "condition_variable",
-    "mutex_enter",
-    "mutexenter",
-    "tts_lock",
-    "lll_lock",
-];
-
-/// Functions that only start threads or call closures: they name nothing.
-const SCAFFOLD: [&str; 10] = [
-    "start_thread",
-    "clone3",
-    "__clone3",
-    "clone",
-    "__clone",
-    "_start",
-    "__libc_start_main",
-    "__libc_start_call_main",
-    "syscall",
-    "unknown",
-];
-
-/// Functions of the C library that hold a lock of their own, and the name the lock goes by.
-fn library_lock(function: &str) -> Option<&'static str> {
-    const MALLOC: [&str; 17] = [
-        "malloc",
-        "__libc_malloc",
-        "_int_malloc",
-        "__libc_free",
-        "free",
-        "cfree",
-        "_int_free",
-        "calloc",
-        "__libc_calloc",
-        "realloc",
-        "__libc_realloc",
-        "_int_realloc",
-        "memalign",
-        "_int_memalign",
-        "arena_get2",
-        "malloc_consolidate",
-        "sysmalloc",
-    ];
-    let bare = function.trim_start_matches("__GI_");
-    if MALLOC.contains(&bare) || bare.contains("arena_get") || bare.contains("_int_free") {
-        return Some("malloc");
-    }
-    if ["rand", "random", "__random", "srandom", "__srandom"].contains(&bare) {
-        return Some("random");
-    }
-    if bare.contains("dl_iterate_phdr") {
-        return Some("dl_iterate_phdr");
-    }
-    let stdio = ["fwrite", "fputs", "fputc", "putc", "puts", "fprintf", "printf", "vfprintf"];
-    if bare.starts_with("_IO_") || stdio.contains(&bare) {
-        return Some("stdio stream");
-    }
-    None
-}
-
-fn in_c_library(frame: &Frame) -> bool {
-    let module = frame.module.as_str();
-    ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libc.musl", "ld.so", "[vdso]"]
-        .iter()
-        .any(|prefix| module.starts_with(prefix))
-}
-
-/// The method of a lock object: what follows the last `::`, without arguments and types.
-fn is_lock_method(lower: &str) -> bool {
-    const METHODS: [&str; 12] = [
-        "lock",
-        "try_lock",
-        "lock_shared",
-        "rdlock",
-        "wrlock",
-        "rd_lock",
-        "wr_lock",
-        "rd_wait",
-        "wr_wait",
-        "u_lock",
-        "acquire",
-        "acquire_shared",
-    ];
-    let bare = lower.split('(').next().unwrap_or(lower);
-    bare.rsplit_once("::").is_some_and(|(_, method)| METHODS.contains(&method))
-}
-
-fn is_machinery(function: &str) -> bool {
-    let lower = function.to_ascii_lowercase();
-    SCAFFOLD.contains(&function)
-        || is_lock_method(&lower)
-        || LOCK_WORDS.iter().any(|word| lower.contains(word))
-        || (lower.contains("mutex")
-            && ["lock", "enter", "acquire", "wait", "take"].iter().any(|verb| lower.contains(verb)))
-        || [
-            "core::ops::",
-            "core::panic",
-            "std::panic",
-            "std::rt::",
-            "std::thread",
-            "<alloc::",
-            "<core::",
-            "<std::",
-        ]
-        .iter()
-        .any(|prefix| function.starts_with(prefix))
-}
+/// The word for a lock whose stacks do not tell which kind it is.
+pub(crate) const LOCK: &str = "lock";
 
 /// The frames that may name a user lock, innermost first; the first is the first choice.
 ///
-/// Frames of the C library count only where they hold a lock of their own (allocator, `rand`,
-/// stdio). Where everything is machinery the innermost user frame outside the C library
-/// stands in, so that a wait is not left without any name that its stack offers.
+/// A lock of a language's runtime goes by the runtime's name. Frames of the C library count only
+/// where the lock is inside it: known ones by what they guard (allocator, stdio), others by the
+/// function of the library that was called. Where everything is machinery the innermost user frame
+/// outside the C library stands in, so that a wait is not left without any name that its stack
+/// offers.
 pub(crate) fn naming_frames(frames: &[Frame]) -> Vec<String> {
+    // Whatever a runtime's function calls, it calls for the runtime's lock.
+    let runtime_at = frames.iter().rposition(|f| !in_kernel(f) && runtime(&f.function).is_some());
+    let frames = &frames[runtime_at.unwrap_or(0)..];
+    let user = || frames.iter().filter(|frame| !in_kernel(frame));
     let mut names: Vec<String> = Vec::new();
-    for frame in frames.iter().filter(|frame| frame.module != KERNEL) {
-        if in_c_library(frame) {
-            // Once a caller in the program is found, the C library further out only starts it.
-            if let Some(name) = library_lock(&frame.function).filter(|_| names.is_empty()) {
-                names.push(name.to_owned());
-            }
-        } else if !is_machinery(&frame.function) && names.last() != Some(&frame.function) {
-            names.push(frame.function.clone());
+    let mut add = |name: String| {
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+    };
+    let library = user().take_while(|frame| in_c_library(frame)).collect::<Vec<_>>();
+    let mut known = false;
+    for name in library.iter().filter_map(|frame| inside(&frame.function)) {
+        add(name.to_owned());
+        known = true;
+    }
+    let caller = user().find(|frame| !in_c_library(frame)).map(|frame| frame.function.as_str());
+    if let Some(name) = inside_c_library(&library, caller).filter(|_| !known) {
+        add(name);
+    }
+    for frame in user().filter(|frame| !in_c_library(frame)) {
+        if let Some(name) = runtime(&frame.function) {
+            add(name.to_owned());
+        } else if !is_plumbing(&frame.function) && !is_unnamed(&frame.function) {
+            add(frame.function.clone());
         }
     }
     if names.is_empty() {
-        let user = frames.iter().find(|frame| frame.module != KERNEL && !in_c_library(frame));
-        names.extend(
-            user.filter(|f| !SCAFFOLD.contains(&f.function.as_str())).map(|f| f.function.clone()),
-        );
+        let stands_in = user().find(|frame| !in_c_library(frame) && !is_scaffold(&frame.function));
+        names.extend(stands_in.map(|frame| frame.function.clone()));
     }
     names
 }
 
-/// Whether the innermost user frame is lock machinery, and what the kernel does below it, if it
-/// does anything, is a futex call.
+/// A lock that the C library holds for itself, by the function of it that was called: the outermost
+/// of its frames, unless that one is a lock's own, or only passes a call on.
+fn inside_c_library(library: &[&Frame], caller: Option<&str>) -> Option<String> {
+    let called = library.last()?;
+    let own = |frame: &&&Frame| {
+        is_plumbing(&frame.function) || is_waiting_call(frame.function.trim_start_matches('_'))
+    };
+    if library.iter().any(|frame| own(&frame)) && (own(&called) || is_unnamed(&called.function)) {
+        return None;
+    }
+    match (is_unnamed(&called.function), caller) {
+        (false, _) => Some(called.function.clone()),
+        (true, Some(caller)) => Some(format!("{} called by {caller}", called.module)),
+        (true, None) => None,
+    }
+}
+
+/// Whether the innermost user frame is lock machinery, whatever the kernel does below it.
 pub(crate) fn begins_in_machinery(frames: &[Frame]) -> bool {
-    let mut kernel = frames.iter().filter(|frame| frame.module == KERNEL).peekable();
-    let in_futex = kernel.peek().is_none() || kernel.any(|frame| frame.function.contains("futex"));
-    let user = frames.iter().find(|frame| frame.module != KERNEL);
-    in_futex && user.is_some_and(|frame| is_machinery(&frame.function))
+    let user = frames.iter().find(|frame| !in_kernel(frame));
+    user.is_some_and(|frame| {
+        is_plumbing(&frame.function)
+            || is_own_lock(&frame.function)
+            || { in_c_library(frame) && is_unnamed(&frame.function) }
+            || runtime(&frame.function).is_some()
+    })
+}
+
+/// Whether the stack has a frame of a lock manager that wakes those who poll for its locks.
+pub(crate) fn wakes_by_manager(frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| manager_wakes(&frame.function))
+}
+
+/// Frames that may name the lock which a polling thread waits for, innermost first; absent where
+/// its stack shows none.
+pub(crate) fn polled_names(frames: &[Frame]) -> Option<Vec<String>> {
+    let outermost = frames.iter().rposition(|frame| manager_sleeps(&frame.function))?;
+    Some(naming_frames(&frames[outermost + 1..]))
+}
+
+/// The innermost user function whose time a stack shows: operations on single words are a part of
+/// it.
+pub(crate) fn working_function(frames: &[Frame]) -> Option<&Frame> {
+    frames.iter().find(|frame| !is_primitive(&frame.function)).or(frames.first())
 }
 
 /// The frames that may name a kernel lock: kernel functions outside the lock's slow path and
 /// the scheduler, innermost first.
 pub(crate) fn kernel_naming_frames(frames: &[Frame]) -> Vec<String> {
-    const MACHINERY: [&str; 26] = [
-        "wake_up_q",
-        "mutex_unlock",
-        "mutex_optimistic_spin",
-        "up_write",
-        "up_read",
-        "_raw_",
-        "spin_rq_lock",
-        "task_rq_lock",
-        "inode_lock",
-        "inode_unlock",
-        "xfs_ilock",
-        "xfs_iunlock",
-        "schedule",
-        "slowpath",
-        "mutex_lock",
-        "mutex_spin",
-        "osq_lock",
-        "down_read",
-        "down_write",
-        "rwsem",
-        "rt_mutex",
-        "percpu_down",
-        "percpu_rwsem",
-        "io_schedule",
-        "spin_lock",
-        "asm_",
-    ];
-    frames
-        .iter()
-        .filter(|frame| frame.module == KERNEL)
-        .map(|frame| frame.function.clone())
-        .filter(|function| {
-            !MACHINERY.iter().any(|word| function.contains(word))
-                && !["down", "__down", "do_syscall_64", "x64_sys_call"].contains(&function.as_str())
-        })
-        .collect()
+    let kernel = frames.iter().filter(|frame| in_kernel(frame));
+    kernel.map(|frame| frame.function.clone()).filter(|name| !kernel_plumbing(name)).collect()
 }
 
-/// What the innermost telling frame shows. A condition variable that takes its mutex again is
-/// a mutex wait: the mutex frame lies further in.
-pub(crate) fn machinery(frames: &[Frame]) -> Machinery {
-    for frame in frames.iter().filter(|frame| frame.module != KERNEL) {
-        let lower = frame.function.to_ascii_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-        if has(&["condvar", "cond_wait", "cond_timedwait", "cond_clockwait", "condition_variable"])
-            || has(&["::park", "parker", "barrier", "pthread_join", "clockjoin"])
-        {
-            return Machinery::Condition;
-        }
-        if has(&["rwlock", "rw_lock", "shared_mutex"]) {
-            return Machinery::ReadWrite;
-        }
-        if has(&["sem_wait", "sem_timedwait", "sem_clockwait", "semaphore"]) {
-            return Machinery::Semaphore;
-        }
-        if has(&["mutex", "lll_lock", "lock_contended", "lock_slow"]) {
-            return Machinery::Mutex;
-        }
-    }
-    Machinery::Unknown
+/// What the innermost telling frame shows: `mutex`, `condition` ... A condition variable that takes
+/// its mutex again is a mutex wait: the mutex frame lies further in.
+pub(crate) fn machinery(frames: &[Frame]) -> &'static str {
+    let user = frames.iter().filter(|frame| !in_kernel(frame));
+    user.filter_map(|frame| kind(&frame.function)).next().unwrap_or(LOCK)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stacks::KERNEL;
 
     fn stack(frames: &[(&str, &str)]) -> Vec<Frame> {
         frames
@@ -284,7 +148,7 @@ mod tests {
         ]);
         let names = naming_frames(&frames);
         assert_eq!(&names[..2], ["sqlite3BtreeEnter", "sqlite3VdbeEnter"]);
-        assert_eq!(machinery(&frames), Machinery::Mutex);
+        assert_eq!(machinery(&frames), "mutex");
     }
 
     #[test]
@@ -296,7 +160,12 @@ mod tests {
         ]);
         assert_eq!(naming_frames(&frames), ["malloc", "my_free"]);
         let unnamed = stack(&[("libc.so.6+0x8f1", "libc.so.6"), ("handle", "app")]);
-        assert_eq!(naming_frames(&unnamed), ["handle"]);
+        assert_eq!(naming_frames(&unnamed)[0], "libc.so.6 called by handle");
+        let public = [("libc.so.6+0x8f1", "libc.so.6"), ("localtime_r", "libc.so.6")];
+        assert_eq!(naming_frames(&stack(&public))[0], "localtime_r");
+        let wrapped = [("libc.so.6+0x8f1", "libc.so.6"), ("pthread_mutex_lock", "libc.so.6")];
+        let wrapped = [&wrapped[..], &[("handle", "app")]].concat();
+        assert_eq!(naming_frames(&stack(&wrapped)), ["handle"]);
     }
 
     #[test]
@@ -308,7 +177,7 @@ mod tests {
             ("app::ledger::post", "app"),
         ]);
         assert_eq!(naming_frames(&frames), ["app::ledger::post"]);
-        assert_eq!(machinery(&frames), Machinery::Mutex);
+        assert_eq!(machinery(&frames), "mutex");
     }
 
     #[test]
@@ -324,13 +193,13 @@ mod tests {
     #[test]
     fn a_mutex_taken_again_after_a_condition_is_a_mutex() {
         let wait = stack(&[("pthread_cond_wait", "libc.so.6"), ("worker", "app")]);
-        assert_eq!(machinery(&wait), Machinery::Condition);
+        assert_eq!(machinery(&wait), "condition");
         let again = stack(&[
             ("pthread_mutex_cond_lock", "libc.so.6"),
             ("pthread_cond_wait", "libc.so.6"),
             ("worker", "app"),
         ]);
-        assert_eq!(machinery(&again), Machinery::Mutex);
+        assert_eq!(machinery(&again), "mutex");
     }
 
     #[test]
@@ -346,14 +215,62 @@ mod tests {
     }
 
     #[test]
-    fn only_futex_calls_are_lock_machinery_in_the_kernel() {
+    fn stacks_that_begin_in_machinery() {
         let futex = [("wake_up_q", KERNEL), ("futex_wake", KERNEL), ("pthread_mutex_unlock", "c")];
         assert!(begins_in_machinery(&stack(&futex)));
         assert!(begins_in_machinery(&stack(&[("pthread_mutex_lock", "c"), ("post", "app")])));
-        let fault = [("exc_page_fault", KERNEL), ("pthread_mutex_lock", "c")];
-        assert!(!begins_in_machinery(&stack(&fault)));
+        assert!(begins_in_machinery(&stack(&[("Fifo::lock", "app"), ("post", "app")])));
         assert!(!begins_in_machinery(&stack(&[("post", "app"), ("pthread_mutex_lock", "c")])));
         assert!(!begins_in_machinery(&[]));
+    }
+
+    #[test]
+    fn an_address_that_calls_the_futex_is_plumbing() {
+        let frames = |caller| {
+            stack(&[
+                ("futex_wait", KERNEL),
+                ("syscall", "libc.so.6"),
+                ("mariadbd+0xde2c20", "mariadbd"),
+                ("mariadbd+0xde1000", "mariadbd"),
+                (caller, "mariadbd"),
+                ("do_command", "mariadbd"),
+            ])
+        };
+        assert_eq!(naming_frames(&frames("ha_commit_trans"))[0], "ha_commit_trans");
+        assert_eq!(naming_frames(&frames("ha_index_read_map"))[0], "ha_index_read_map");
+        let bare =
+            stack(&[("syscall", "libc.so.6"), ("app+0x10", "app"), ("start_thread", "libc.so.6")]);
+        assert_eq!(naming_frames(&bare), ["app+0x10"]);
+    }
+
+    #[test]
+    fn a_lock_of_the_program_s_own_type_is_named_by_its_method() {
+        let wait = stack(&[
+            ("syscall", "libc.so.6"),
+            ("std::sync::poison::condvar::Condvar::wait", "app"),
+            ("app::Pool::acquire", "app"),
+            ("app::client", "app"),
+        ]);
+        assert_eq!(naming_frames(&wait), ["app::Pool::acquire", "app::client"]);
+    }
+
+    #[test]
+    fn a_lock_of_a_runtime_is_one_by_whatever_function() {
+        let condition = [("pthread_cond_timedwait", "libc.so.6"), ("PyCOND_TIMEDWAIT", "python3")];
+        let take = stack(&[&condition[..], &[("take_gil", "python3")]].concat());
+        let drop = stack(&[("pthread_mutex_lock", "libc.so.6"), ("drop_gil", "python3")]);
+        assert_eq!(naming_frames(&take)[0], naming_frames(&drop)[0]);
+    }
+
+    #[test]
+    fn a_barrier_is_a_barrier() {
+        let frames = stack(&[
+            ("syscall", "libc.so.6"),
+            ("std::sys::sync::condvar::futex::Condvar::wait", "app"),
+            ("std::sync::barrier::Barrier::wait", "app"),
+            ("app::phase", "app"),
+        ]);
+        assert_eq!(naming_frames(&frames), ["app::phase"]);
     }
 
     #[test]

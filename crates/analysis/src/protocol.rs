@@ -4,11 +4,8 @@ use crate::Swept;
 use crate::number::{count, mean, quotient, seconds, tally};
 use kneepoint_vocab::findings::Protocol;
 use kneepoint_vocab::units::{Ratio, Seconds};
-use kneepoint_vocab::{Disposition, Phase, RunRecord, TrialRecord};
+use kneepoint_vocab::{Disposition, Phase, RunRecord, StoppedBy, TrialRecord};
 use std::collections::BTreeMap;
-
-/// What the run says of itself where its end is missing.
-pub(crate) const CUT_OFF: &str = "cut off";
 
 /// Half-width of the throughput's interval at the peak, as a share of it; none where fewer than two
 /// blocks leave no interval.
@@ -48,7 +45,7 @@ pub(crate) fn protocol(
         effect_blocks,
         starts: starts(record),
         seed: record.plan.seed,
-        stopped_by: record.end.as_ref().map_or(CUT_OFF, |end| &end.stopped_by).to_owned(),
+        stopped_by: record.end.as_ref().map_or(StoppedBy::CutOff, |end| end.stopped_by.clone()),
         steady: record.end.as_ref().is_some_and(|end| end.steady),
         foreign: share(|trial| trial.pollution.foreign.0),
         steal: share(|trial| trial.pollution.steal.0),
@@ -70,8 +67,8 @@ fn starts(record: &RunRecord) -> u32 {
     by_arm.values().copied().min().unwrap_or(0)
 }
 
-/// Share of all slices that were polluted, repeated or not.
-pub(crate) fn polluted_share(protocol: &Protocol) -> f64 {
+/// Share of all slices that were disturbed, repeated or not.
+pub(crate) fn disturbed_share(protocol: &Protocol) -> f64 {
     let polluted = count(u64::from(protocol.repeated) + u64::from(protocol.kept_polluted));
     let all = count(
         u64::from(protocol.slices) + u64::from(protocol.repeated) + u64::from(protocol.failed),
@@ -79,7 +76,7 @@ pub(crate) fn polluted_share(protocol: &Protocol) -> f64 {
     quotient(polluted, all)
 }
 
-/// Share of the slices that count which were kept although polluted.
+/// Share of the slices that count which were kept although disturbed.
 pub(crate) fn kept_share(protocol: &Protocol) -> f64 {
     quotient(count(u64::from(protocol.kept_polluted)), count(u64::from(protocol.slices)))
 }

@@ -11,59 +11,70 @@
 //! in functions of the lock manager is a lock's.
 
 use crate::groups::Groups;
-use crate::naming::naming_frames;
-use crate::number::{quotient, seconds};
+use crate::number::{count, quotient, seconds};
 use crate::slices::Row;
 use crate::stacks::Stacks;
 use kneepoint_vocab::{
-    Clients, Fact, Frame, StackKind, ThreadRole, TrialRecord, Wait, WaitKey, WaitReason,
+    Clients, Fact, StackKind, ThreadRole, TrialRecord, Wait, WaitKey, WaitReason,
 };
 use std::collections::BTreeMap;
 
-/// Functions of lock managers whose waiters poll.
-const POLLED: [&str; 4] = ["ProcSleep", "WaitOnLock", "LockAcquireExtended", "LockAcquire"];
-
-/// Frames that may name the lock which a polling thread waits for, innermost first; absent where
-/// its stack shows none.
-pub(crate) fn polled_names(frames: &[Frame]) -> Option<Vec<String>> {
-    let manager = |frame: &Frame| POLLED.contains(&frame.function.as_str());
-    let outermost = frames.iter().rposition(manager)?;
-    Some(naming_frames(&frames[outermost + 1..]))
+/// What the stacks of one key of waits say.
+#[derive(Default)]
+struct Stood {
+    /// Blocked thread-seconds in locks that are polled for, and stacks, by wait group.
+    locks: BTreeMap<usize, (f64, f64)>,
+    /// Stacks in all.
+    stacks: f64,
 }
 
-/// Blocked thread-seconds of one slice in locks that are polled for, by wait group.
-pub(crate) struct Polled<'a>(BTreeMap<&'a WaitKey, BTreeMap<usize, f64>>);
+/// Waits of one slice for locks that are polled for, by wait group.
+pub(crate) struct Polled<'a>(BTreeMap<&'a WaitKey, Stood>);
 
 impl<'a> Polled<'a> {
     pub(crate) fn of(trial: &'a TrialRecord, groups: &Groups, stacks: &Stacks<'_>) -> Self {
-        let mut found: BTreeMap<&WaitKey, BTreeMap<usize, f64>> = BTreeMap::new();
+        let mut found: BTreeMap<&WaitKey, Stood> = BTreeMap::new();
         for fact in &trial.facts {
             if let Fact::Stack(stack) = fact
                 && stack.kind == StackKind::OffCpu
                 && let Some(key) = &stack.wait
-                && let Some(group) = groups.polled_for(stacks.frames(stack.stack))
             {
-                *found.entry(key).or_default().entry(group).or_default() += seconds(stack.weight);
+                let stood = found.entry(key).or_default();
+                stood.stacks += count(stack.count);
+                if let Some(group) = groups.polled_for(stacks.frames(stack.stack)) {
+                    let lock = stood.locks.entry(group).or_default();
+                    lock.0 += seconds(stack.weight);
+                    lock.1 += count(stack.count);
+                }
             }
         }
         Self(found)
     }
 
-    /// Adds a wait that [`is_for_request`] to `row`, whose window has this length in seconds.
+    /// Adds a wait that [`is_for_request`] to `row`, whose window has this length in seconds. A
+    /// thread's stacks are all taken with about one probability, so as many of its waits as of its
+    /// stacks are a lock's.
     pub(crate) fn add(&mut self, row: &mut Row, wait: &Wait, window: f64) {
-        let (blocked, idle) = (seconds(wait.blocked), seconds(wait.idle_charged));
-        let locks = self.0.remove(&wait.key).unwrap_or_default();
-        let locked: f64 = locks.values().sum();
+        let (blocked, idle) = (seconds(wait.blocked) / window, seconds(wait.idle_charged) / window);
+        let ended = count(wait.count) / window;
+        let stood = self.0.remove(&wait.key).unwrap_or_default();
+        let locked: f64 = stood.locks.values().map(|(time, _)| time).sum();
         // Stacks are weighted estimates: together they can exceed what was counted.
-        let of_all = |part: f64| quotient(part, blocked.max(locked));
-        for (group, part) in &locks {
-            row.blocked[*group] += of_all(*part) * blocked / window;
-            row.waited[*group] += of_all(*part) * blocked / window;
-            row.charged[*group] += of_all(*part) * idle / window;
+        let all = seconds(wait.blocked).max(locked);
+        let (mut time_left, mut ended_left) = (1.0, 1.0);
+        for (group, (time, stacks)) in &stood.locks {
+            let (time, stacks) = (quotient(*time, all), quotient(*stacks, stood.stacks));
+            row.blocked[*group] += time * blocked;
+            row.waited[*group] += time * blocked;
+            row.charged[*group] += time * idle;
+            row.waits[*group] += stacks * ended;
+            row.woken[*group] += stacks * ended;
+            time_left -= time;
+            ended_left -= stacks;
         }
-        let rest = if locks.is_empty() { 1.0 } else { 1.0 - of_all(locked) };
-        row.no_request += rest * blocked / window;
-        row.idle_no_request += rest * idle / window;
+        row.no_request += time_left * blocked;
+        row.idle_no_request += time_left * idle;
+        row.woken_for_work += ended_left * ended;
     }
 }
 
@@ -73,17 +84,21 @@ const RECEIVING: [i32; 12] = [0, 19, 45, 47, 299, 7, 23, 270, 271, 232, 281, 441
 /// The same on `aarch64`, as far as it has them; no number means a sending call on `x86_64`.
 const RECEIVING_AARCH64: [i32; 8] = [63, 65, 207, 212, 243, 72, 73, 22];
 
-/// Whether a wait is one for the next request.
-pub(crate) fn is_for_request(clients: Clients, wait: &Wait) -> bool {
-    let receives =
-        || RECEIVING.contains(&wait.key.syscall) || RECEIVING_AARCH64.contains(&wait.key.syscall);
-    clients == Clients::Apart
-        && wait.role == ThreadRole::Client
-        && match wait.key.reason {
-            WaitReason::Poll => true,
-            WaitReason::Socket | WaitReason::Pipe => receives(),
-            _ => false,
-        }
+/// Whether a wait is one for the next request. A server of event loops has no thread for each
+/// client (`known` is false): its threads wait for requests as well.
+pub(crate) fn is_for_request(clients: Clients, known: bool, wait: &Wait) -> bool {
+    let serves = wait.role == ThreadRole::Client || !known;
+    clients == Clients::Apart && serves && is_request_key(&wait.key)
+}
+
+/// Whether a client thread that waits so waits for the next request.
+pub(crate) fn is_request_key(key: &WaitKey) -> bool {
+    let receives = || RECEIVING.contains(&key.syscall) || RECEIVING_AARCH64.contains(&key.syscall);
+    match key.reason {
+        WaitReason::Poll => true,
+        WaitReason::Socket | WaitReason::Pipe => receives(),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -109,12 +124,16 @@ mod tests {
     fn only_client_threads_that_receive_wait_for_a_request() {
         use ThreadRole::{Client, Other};
         use WaitReason::{Device, Pipe, Poll, Socket};
-        let apart = |role, reason, call| is_for_request(Clients::Apart, &wait(role, reason, call));
+        let apart =
+            |role, reason, call| is_for_request(Clients::Apart, true, &wait(role, reason, call));
         assert!(apart(Client, Socket, 45) && apart(Client, Poll, 7) && apart(Client, Pipe, 0));
         assert!(!apart(Client, Socket, 44), "sendto");
         assert!(!apart(Client, Pipe, 1), "write");
         assert!(!apart(Other, Socket, 45));
         assert!(!apart(Client, Device, 0));
-        assert!(!is_for_request(Clients::Inside, &wait(Client, Socket, 45)));
+        assert!(!is_for_request(Clients::Inside, true, &wait(Client, Socket, 45)));
+        let event_loop = wait(Other, Poll, 232);
+        assert!(is_for_request(Clients::Apart, false, &event_loop));
+        assert!(!is_for_request(Clients::Apart, true, &event_loop));
     }
 }

@@ -51,6 +51,7 @@ pub(crate) fn words_of(task: &TaskLine) -> String {
 
 /// Charges waits to the saturated thread that serves them: the wait chain goes on in it.
 pub(crate) fn follow(causes: &mut [Cause], saturated: &[TaskLine]) {
+    let mut named: BTreeSet<&str> = BTreeSet::new();
     for cause in causes.iter_mut() {
         let serves = match cause.kind {
             CauseKind::Device => TaskOwner::Kernel,
@@ -63,6 +64,10 @@ pub(crate) fn follow(causes: &mut [Cause], saturated: &[TaskLine]) {
             cause.name,
             words_of(task)
         ));
+        // The greatest goes by the thread's name: several of one name tell nobody which is meant.
+        if !named.insert(&task.name) {
+            continue;
+        }
         cause.kind = CauseKind::Peer;
         cause.name = format!("saturated thread {}", task.name);
         cause.path.insert(0, cause.name.clone());

@@ -1,15 +1,15 @@
 //! Trials digested into rows of rates, so that means over blocks are plain weighted sums.
 
 use crate::groups::{Groups, is_wait_for_work};
-use crate::lock_work::LockWork;
 use crate::number::{count, finite, quotient, seconds};
 use crate::requests::{Polled, is_for_request};
-use crate::stacks::{Function, Stacks, function_of};
-use kneepoint_vocab::findings::LineKind;
+use crate::stacks::{Function, Stacks};
+use crate::wait_work::WaitWork;
+use kneepoint_vocab::findings::CauseKind;
 use kneepoint_vocab::units::Unit;
 use kneepoint_vocab::{
-    Clients, CoreTime, Fact, Frame, Level, Phase, StackId, StackKind, TaskOwner, ThreadRole,
-    ThreadTime, TrialRecord, Wait,
+    Clients, CoreTime, Fact, Level, Phase, StackId, StackKind, TaskOwner, ThreadRole, ThreadTime,
+    TrialRecord, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,8 +24,13 @@ pub(crate) struct Functions {
 
 impl Functions {
     /// All that occur on a core in `trials`.
-    pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>, groups: &Groups) -> Self {
-        let work = LockWork::build(trials, groups, stacks);
+    pub(crate) fn build(
+        trials: &[&TrialRecord],
+        stacks: &Stacks<'_>,
+        groups: &Groups,
+        clients: Clients,
+    ) -> Self {
+        let work = WaitWork::build(trials, groups, stacks, clients);
         let mut of_stack: BTreeMap<StackId, Function> = BTreeMap::new();
         for trial in trials {
             for fact in &trial.facts {
@@ -34,7 +39,7 @@ impl Functions {
                 {
                     of_stack
                         .entry(stack.stack)
-                        .or_insert_with(|| classify(stacks.frames(stack.stack), &work, groups));
+                        .or_insert_with(|| work.classify(stacks.frames(stack.stack), groups));
                 }
             }
         }
@@ -59,27 +64,6 @@ impl Functions {
             .enumerate()
             .filter(move |(_, function)| function.lock == Some(group))
             .map(|(index, _)| index)
-    }
-}
-
-fn classify(frames: &[Frame], work: &LockWork, groups: &Groups) -> Function {
-    let plain = function_of(frames);
-    match work.of(frames) {
-        None => match groups.spun_for(frames) {
-            Some(group) => {
-                let label = format!("spinning for {}", groups.list[group].name);
-                Function { kind: LineKind::Kernel, label, lock: Some(group) }
-            }
-            None => plain,
-        },
-        Some(group) => {
-            let name = &groups.list[group].name;
-            let label = match plain.kind {
-                LineKind::Kernel => format!("futex calls of {name}"),
-                _ => format!("lock and unlock of {name}"),
-            };
-            Function { kind: plain.kind, label, lock: Some(group) }
-        }
     }
 }
 
@@ -125,6 +109,10 @@ pub(crate) struct Row {
     pub(crate) waits: Vec<f64>,
     /// Thread-seconds blocked a second by all roles, by wait group.
     pub(crate) waited: Vec<f64>,
+    /// Waits that ended a second with a thread on its way to a core, by wait group.
+    pub(crate) woken: Vec<f64>,
+    /// The same of waits for a request or for work.
+    pub(crate) woken_for_work: f64,
     /// On-CPU weight by function; only shares are used.
     pub(crate) profile: Vec<f64>,
 }
@@ -186,15 +174,17 @@ fn row(
         blocked: vec![0.0; groups.list.len()],
         waits: vec![0.0; groups.list.len()],
         waited: vec![0.0; groups.list.len()],
+        woken: vec![0.0; groups.list.len()],
         profile: vec![0.0; functions.list.len()],
         ..Row::default()
     };
     let mut polled = Polled::of(trial, groups, stacks);
     add_cores(&mut row, &core, window);
     add_threads(&mut row, trial, window);
+    let known = row.clients > 0.0;
     for fact in &trial.facts {
         match fact {
-            Fact::Wait(wait) if is_for_request(clients, wait) => {
+            Fact::Wait(wait) if is_for_request(clients, known, wait) => {
                 polled.add(&mut row, wait, window);
             }
             Fact::Task(task) if task.owner == TaskOwner::Generator => {
@@ -263,8 +253,13 @@ fn add_wait(row: &mut Row, trial: &TrialRecord, wait: &Wait, groups: &Groups, wi
     if client {
         row.blocked[group] += blocked;
     }
-    if client || row.clients <= 0.0 || !is_wait_for_work(wait.key.reason) {
+    // A lock that is made of conditions is a lock, whoever waits for it.
+    let for_work = is_wait_for_work(wait.key.reason) && groups.list[group].kind != CauseKind::Lock;
+    if client || row.clients <= 0.0 || !for_work {
         row.charged[group] += seconds(wait.idle_charged) / window;
+        row.woken[group] += count(wait.count) / window;
+    } else {
+        row.woken_for_work += count(wait.count) / window;
     }
 }
 
@@ -300,12 +295,14 @@ impl Row {
         self.runnable += weight * other.runnable;
         self.clients += weight * other.clients;
         self.idle_threads += weight * other.idle_threads;
+        self.woken_for_work += weight * other.woken_for_work;
         self.switches += weight * other.switches;
         for (mine, theirs) in [
             (&mut self.charged, &other.charged),
             (&mut self.blocked, &other.blocked),
             (&mut self.waits, &other.waits),
             (&mut self.waited, &other.waited),
+            (&mut self.woken, &other.woken),
             (&mut self.profile, &other.profile),
         ] {
             mine.resize(theirs.len().max(mine.len()), 0.0);

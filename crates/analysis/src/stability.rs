@@ -67,6 +67,7 @@ mod tests {
             latency: None,
             counts: None,
             stability: seen,
+            settling: None,
             pollution: Pollution::default(),
             disposition: Disposition::Kept,
             facts: Vec::new(),

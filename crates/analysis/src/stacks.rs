@@ -1,5 +1,7 @@
 //! The stack table, and what a stack says about where CPU time went.
 
+use crate::names::{in_kernel, is_entry, is_interrupt, is_page_fault, is_unnamed, system_call};
+use crate::naming::working_function;
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::{Frame, StackId, StackRecord};
 use std::collections::BTreeMap;
@@ -39,57 +41,35 @@ pub(crate) struct Function {
 ///
 /// Kernel time goes to the way into the kernel (a system call, a page fault, an interrupt):
 /// that is what the program asked for, while the innermost kernel function changes with the
-/// kernel's version. User time goes to the innermost user frame.
+/// kernel's version. User time goes to the innermost user frame that is more than an operation on
+/// a word.
 pub(crate) fn function_of(frames: &[Frame]) -> Function {
     let kernel: Vec<&str> =
-        frames.iter().filter(|f| f.module == KERNEL).map(|f| f.function.as_str()).collect();
+        frames.iter().filter(|f| in_kernel(f)).map(|f| f.function.as_str()).collect();
     if !kernel.is_empty() {
-        return Function { kind: LineKind::Kernel, label: kernel_entry(&kernel), lock: None };
+        let label = format!("kernel: {}", kernel_entry(&kernel));
+        return Function { kind: LineKind::Kernel, label, lock: None };
     }
-    let label = frames.first().map_or("unknown function", |frame| frame.function.as_str());
+    let label = working_function(frames).map_or("unknown function", |frame| &frame.function);
     Function { kind: LineKind::Inflated, label: label.to_owned(), lock: None }
 }
 
-/// A system call before a page fault before an interrupt: a fault inside a call belongs to it.
-fn kernel_entry(functions: &[&str]) -> String {
+/// The way into the kernel: a system call before a page fault before an interrupt, since a fault
+/// inside a call belongs to it. Where the compiler left none of their names, the outermost kernel
+/// function that has one of its own.
+pub(crate) fn kernel_entry<'a>(functions: &[&'a str]) -> &'a str {
     let outermost_first = || functions.iter().rev().copied();
     if let Some(call) = outermost_first().find_map(system_call) {
-        return format!("kernel: {call}");
+        return call;
     }
     if outermost_first().any(is_page_fault) {
-        return "kernel: page fault".to_owned();
+        return "page fault";
     }
     if outermost_first().any(is_interrupt) {
-        return "kernel: interrupt".to_owned();
+        return "interrupt";
     }
-    "kernel: other".to_owned()
-}
-
-/// `__x64_sys_futex` and its like on other architectures -> `futex`.
-fn system_call(function: &str) -> Option<&str> {
-    const PREFIXES: [&str; 6] =
-        ["__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__riscv_sys_", "__se_sys_", "__do_sys_"];
-    PREFIXES.iter().find_map(|prefix| function.strip_prefix(prefix)).filter(|name| !name.is_empty())
-}
-
-fn is_page_fault(function: &str) -> bool {
-    ["exc_page_fault", "do_user_addr_fault", "handle_mm_fault", "do_page_fault", "do_mem_abort"]
-        .iter()
-        .any(|part| function.contains(part))
-}
-
-fn is_interrupt(function: &str) -> bool {
-    [
-        "sysvec_",
-        "common_interrupt",
-        "irq_exit",
-        "handle_softirqs",
-        "do_softirq",
-        "el0_irq",
-        "el1_irq",
-    ]
-    .iter()
-    .any(|part| function.contains(part))
+    let named = outermost_first().find(|function| !is_entry(function) && !is_unnamed(function));
+    named.unwrap_or("entry and exit")
 }
 
 #[cfg(test)]
@@ -130,8 +110,27 @@ mod tests {
         assert_eq!(function_of(&fault).label, "kernel: page fault");
         let irq = stack(&[("handle_softirqs", KERNEL), ("asm_sysvec_call_function", KERNEL)]);
         assert_eq!(function_of(&irq).label, "kernel: interrupt");
-        let other = stack(&[("ret_from_fork", KERNEL)]);
-        assert_eq!(function_of(&other).label, "kernel: other");
+        let bare = stack(&[("do_syscall_64", KERNEL), ("entry_SYSCALL_64_after_hwframe", KERNEL)]);
+        assert_eq!(function_of(&bare).label, "kernel: entry and exit");
+    }
+
+    #[test]
+    fn no_kernel_function_is_other() {
+        let read = stack(&[("pipe_read", KERNEL), ("vfs_read", KERNEL), ("ksys_read", KERNEL)]);
+        assert_eq!(function_of(&read).label, "kernel: read");
+        let tail = stack(&[
+            ("copy_page_to_iter", KERNEL),
+            ("vfs_read", KERNEL),
+            ("do_syscall_64", KERNEL),
+            ("entry_SYSCALL_64_after_hwframe", KERNEL),
+        ]);
+        assert_eq!(function_of(&tail).label, "kernel: vfs_read");
+    }
+
+    #[test]
+    fn operations_on_words_are_their_caller_s() {
+        let spin = stack(&[("core::sync::atomic::atomic_load<u32>", "app"), ("Fifo::lock", "app")]);
+        assert_eq!(function_of(&spin).label, "Fifo::lock");
     }
 
     #[test]

@@ -5,14 +5,13 @@
 //! profile of the whole system under test, since stacks are not told apart by thread.
 
 use crate::accounts::{Account, Accounts, per_operation};
-use crate::core_ledger::{Slot, slot_of};
+use crate::core_ledger::{Charged, Slot, slot_of};
 use crate::groups::Groups;
 use crate::number::{finite, quotient};
 use crate::slices::{Functions, Row};
 use kneepoint_vocab::Estimate;
 use kneepoint_vocab::findings::{LineKind, ThreadLedger, ThreadLine};
 use kneepoint_vocab::units::{Ratio, Seconds};
-use std::collections::BTreeMap;
 
 /// Lines below this part of an operation's life are summed.
 const LEAST_LINE: f64 = 0.01;
@@ -24,7 +23,7 @@ const MOST_FUNCTIONS: usize = 5;
 struct Lines<'a> {
     accounts: &'a Accounts,
     account: &'a Account,
-    causes: &'a BTreeMap<Slot, String>,
+    charged: &'a Charged<'a>,
     lines: Vec<ThreadLine>,
 }
 
@@ -40,7 +39,7 @@ impl Lines<'_> {
             self.accounts.estimate(self.account, |row, _| per_operation(rate(row), row));
         let life = per_operation(f64::from(self.account.level.clients), &self.account.row);
         if value.value.0.abs() > ROUNDING * life {
-            let cause = slot.and_then(|slot| self.causes.get(&slot).cloned());
+            let cause = slot.and_then(|slot| self.charged.cause(slot));
             self.lines.push(ThreadLine { kind, label: label.into(), per_operation: value, cause });
         }
     }
@@ -80,7 +79,8 @@ impl Lines<'_> {
             });
         }
         let next = "idle, waiting for the next request";
-        self.add(LineKind::IdleNoWork, next, Some(Slot::Generator), |row| row.no_request);
+        let turn = self.charged.generator_full.then_some(Slot::Generator);
+        self.add(LineKind::IdleNoWork, next, turn, |row| row.no_request);
         self.add(LineKind::IdleOther, "blocked on other things", None, |row| {
             let rest =
                 |(group, time): (usize, &f64)| if shown.contains(&group) { 0.0 } else { *time };
@@ -103,11 +103,11 @@ pub(crate) fn thread_ledger(
     account: &Account,
     groups: &Groups,
     functions: &Functions,
-    causes: &BTreeMap<Slot, String>,
+    charged: &Charged<'_>,
 ) -> ThreadLedger {
     let row = &account.row;
     let threads = f64::from(account.level.clients);
-    let mut lines = Lines { accounts, account, causes, lines: Vec::new() };
+    let mut lines = Lines { accounts, account, charged, lines: Vec::new() };
     let known = row.clients > 0.0;
     if known {
         lines.running(functions, threads);

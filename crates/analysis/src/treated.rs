@@ -9,8 +9,9 @@ use crate::accounts::Accounts;
 use crate::by_cores::{by_cores, cores_of};
 use crate::curve::{Sweep, curve};
 use crate::slices::Slice;
+use kneepoint_model::proven::proven;
 use kneepoint_vocab::findings::TreatedCurve;
-use kneepoint_vocab::{ArmId, ArmPlan, ArmStart, Level, Phase, RunRecord, TrialRecord};
+use kneepoint_vocab::{ArmId, ArmPlan, Level, Phase, Proven, RunRecord, TrialRecord};
 
 /// What the sweep says of treatments.
 #[derive(Default)]
@@ -36,8 +37,7 @@ pub(crate) fn treated<'a>(
     let mut found = Treated::default();
     let swept = record.plan.arms.iter().filter(|arm| record.plan.sweep_arms.contains(&arm.id));
     for arm in swept {
-        let mut starts = record.arms.iter().filter(|start| start.arm == arm.id);
-        if !starts.all(ArmStart::active) {
+        if proven(&record.arms, arm, apart) == Proven::No {
             found.unproven.push(arm.label.clone());
             continue;
         }

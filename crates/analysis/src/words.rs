@@ -42,6 +42,16 @@ pub(crate) fn counted(count: u32, singular: &str) -> String {
     if count == 1 { format!("1 {singular}") } else { format!("{count} {singular}s") }
 }
 
+/// `value` with so many significant digits.
+pub(crate) fn significant(value: f64, digits: i32) -> f64 {
+    let value = finite(value);
+    if value == 0.0 {
+        return value;
+    }
+    let unit = 10_f64.powf(value.abs().log10().floor() + 1.0 - f64::from(digits));
+    (value / unit).round() * unit
+}
+
 fn three_digits(value: f64) -> String {
     let magnitude = value.abs();
     let text = if magnitude >= 99.95 {
@@ -74,5 +84,7 @@ mod tests {
         assert_eq!(times(4.049), "4.05×");
         assert_eq!(counted(1, "client"), "1 client");
         assert_eq!(quantity(f64::NAN), "0");
+        assert_eq!(quantity(significant(12_052.0, 2)), "12k");
+        assert_eq!(quantity(significant(-0.0468, 2)), "-0.05");
     }
 }

@@ -18,20 +18,24 @@ fn planted_lock_is_the_first_cause() {
     assert_eq!(first.id, "lock-1");
     assert_eq!(first.name, "mutex in sqlite3BtreeEnter");
     assert_eq!(first.path[..2], ["sqlite3BtreeEnter", "sqlite3VdbeEnter"]);
-    // 1.3 idle + 0.1 scheduler + 0.6 - 0.45 * 0.9 inflated = 1.595 lost.
-    assert!((first.share.value.0 - 1.3 / 1.595).abs() < 0.03, "{:?}", first.share);
+    // 1.3 idle, 0.1 on the way to a core with the lock in hand, 0.2 in futex calls.
+    assert!((first.lost.value.0 - 1.6).abs() < 0.02, "{:?}", first.lost);
     assert!(first.share.low.0 <= first.share.value.0 && first.share.value.0 <= first.share.high.0);
     assert!((first.waits.unwrap().value.0 - 60_000.0).abs() < 1.0);
     assert_eq!(first.holders[0], ("running".to_owned(), Ratio(0.9)));
     assert!(first.stacks.is_some());
-    let futex = findings.causes.iter().find(|c| c.name == "kernel: futex").unwrap();
-    assert_eq!(futex.kind, CauseKind::Kernel);
-    assert_eq!(futex.follows_from.as_deref(), Some("lock-1"));
+    assert!(findings.causes.iter().all(|cause| !cause.name.contains("futex")));
+    assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Scheduler));
     assert_eq!(findings.curve.knee.level.clients, 1);
     assert_eq!(findings.curve.shape, Shape::Collapse);
     assert!(findings.trustworthy, "{:?}", findings.caveats);
-    assert!(findings.headline.starts_with("Stops scaling at 1 client"), "{}", findings.headline);
-    assert!(findings.headline.contains("one lock (sqlite3BtreeEnter)"), "{}", findings.headline);
+    assert!(
+        findings.headline.starts_with("Does not scale: 2 clients do 4"),
+        "{}",
+        findings.headline
+    );
+    let named = "of the loss is one lock, mutex in sqlite3BtreeEnter";
+    assert!(findings.headline.contains(named), "{}", findings.headline);
 }
 
 #[test]
@@ -48,6 +52,40 @@ fn one_lock_of_several_processes_and_callers_is_one_cause() {
     let findings = analyse(&record);
     let locks = findings.causes.iter().filter(|cause| cause.kind == CauseKind::Lock).count();
     assert_eq!(locks, 1, "{:#?}", findings.causes);
+}
+
+#[test]
+fn slices_without_an_operation_are_told_and_enter_no_estimate() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, scaling);
+    let without = analyse(&record);
+    assert!(without.stalls.is_empty());
+    let two = |trial: &&mut TrialRecord| trial.id.level.clients == 2;
+    for trial in record.trials.iter_mut().filter(two).take(3) {
+        trial.operations = 0;
+        trial.per_client.clear();
+    }
+    let findings = analyse(&record);
+    let [stall] = &findings.stalls[..] else { panic!("{:?}", findings.stalls) };
+    assert_eq!((stall.level.clients, stall.slices, stall.of), (2, 3, 5));
+    let threads = stall.threads.unwrap();
+    let sum = threads.running.0 + threads.runnable.0 + threads.blocked.0;
+    assert!((sum - 1.0).abs() < 1e-9 && threads.running.0 > 0.5, "{threads:?}");
+    let said = "No operation ended in 3 of 5 slices at 2 clients: threads were ";
+    assert!(findings.headline.starts_with(said), "{}", findings.headline);
+    let caveat = findings.caveats.iter().find(|caveat| caveat.text.starts_with(said)).unwrap();
+    assert!(caveat.text.contains("is of its other slices"), "{}", caveat.text);
+    let at = |findings: &Findings| {
+        let point = findings.curve.points.iter().find(|point| point.level.clients == 2);
+        point.map(|point| point.throughput.value.0)
+    };
+    assert!((at(&findings).unwrap() / at(&without).unwrap() - 1.0).abs() < 0.1);
+    for trial in record.trials.iter_mut().filter(two) {
+        trial.operations = 0;
+    }
+    let findings = analyse(&record);
+    assert_eq!((findings.stalls[0].slices, at(&findings)), (5, None));
+    assert!(findings.caveats.iter().any(|caveat| caveat.text.contains("has no throughput")));
 }
 
 #[test]
@@ -136,7 +174,7 @@ fn cut_off_run_with_few_blocks_is_not_trusted() {
     record.torn = vec!["trials.jsonl:5".to_owned()];
     let findings = analyse(&record);
     assert!(!findings.trustworthy);
-    assert_eq!(findings.protocol.stopped_by, "cut off");
+    assert_eq!(findings.protocol.stopped_by.as_str(), "cut off");
 }
 
 #[test]
@@ -175,11 +213,11 @@ fn with_effects(treated: f64, blocks: u32, active: bool) -> RunRecord {
     record.plan.arms.push(arm("private", ArmRole::Treatment, ArmId::BASELINE));
     record.plan.arms.push(arm(ArmId::CONTROL, ArmRole::Control, ArmId::BASELINE));
     record.plan.arms.push(arm(ArmId::UNPROBED, ArmRole::Unprobed, ArmId::BASELINE));
-    record.arms = vec![
-        start(ArmId::BASELINE, 0, true),
-        start("private", 0, active),
-        start(ArmId::CONTROL, 0, true),
-    ];
+    for at in 0..blocks.div_ceil(2) {
+        record.arms.push(start(ArmId::BASELINE, at, true));
+        record.arms.push(start("private", at, active));
+        record.arms.push(start(ArmId::CONTROL, at, true));
+    }
     sweep(&mut record, 5, locked);
     for block in 0..blocks {
         let arms =
@@ -202,13 +240,16 @@ fn a_cure_is_found_and_assigned_to_its_cause() {
     let effect = &findings.effects[0];
     assert_eq!(effect.verdict, Verdict::Better);
     assert!((effect.ratio.unwrap().value.0 - 4.0).abs() < 0.1);
-    assert_eq!(effect.pairs, 8);
+    assert_eq!(effect.pairs, 6, "the look after six blocks made it final");
     assert!(effect.p_holm.unwrap() < 0.05);
     assert_eq!(findings.causes[0].cured_by, Some(ArmId::new("private")));
-    assert!(findings.headline.contains("× with private label"), "{}", findings.headline);
+    assert!(findings.headline.contains("] with private label"), "{}", findings.headline);
     assert!(findings.noise.floor.0 < 0.05, "{:?}", findings.noise);
     let on_off = findings.collector.on_off.unwrap();
     assert!((on_off.value.0 - 1.0 / 1.02).abs() < 0.02);
+    let (covered, active) =
+        (findings.collector.covered.unwrap(), findings.collector.on_off_active.unwrap());
+    assert!(((1.0 - active.value.0) * covered.0 - (1.0 - on_off.value.0)).abs() < 1e-9);
     assert!(findings.collector.programs.unwrap().value.0 > 0.0);
 }
 
@@ -220,7 +261,7 @@ fn a_decoy_has_no_effect() {
     };
     assert!(smallest.0 <= 0.05);
     assert_eq!(findings.causes[0].cured_by, None);
-    assert!(findings.headline.ends_with("no treatment tried helps."), "{}", findings.headline);
+    assert!(findings.headline.ends_with("no variant tried helps."), "{}", findings.headline);
 }
 
 #[test]
@@ -232,6 +273,73 @@ fn an_unproven_treatment_shows_no_ratio() {
 }
 
 #[test]
+fn a_run_that_failed_and_one_that_was_changed_are_not_trusted() {
+    let sound = with_effects(4.0, 8, true);
+    assert!(analyse(&sound).trustworthy, "{:?}", analyse(&sound).caveats);
+    let mut failed = sound.clone();
+    failed.end.as_mut().unwrap().stopped_by =
+        StoppedBy::Failed("baseline at 2 clients: it died".to_owned());
+    let mut changed = sound;
+    changed.torn.push("trials.jsonl is not what was written: 3 lines of 4".to_owned());
+    for (record, word) in [(failed, "it died"), (changed, "3 lines of 4")] {
+        let findings = analyse(&record);
+        assert!(!findings.trustworthy);
+        let told = |caveat: &kneepoint_vocab::findings::Caveat| {
+            caveat.severity == Severity::Serious && caveat.text.contains(word)
+        };
+        assert!(findings.caveats.iter().any(told), "{:?}", findings.caveats);
+    }
+}
+
+#[test]
+fn a_start_that_is_not_on_record_proves_nothing() {
+    for torn in [0, 3, 10] {
+        let mut record = with_effects(4.0, 8, true);
+        record.arms.truncate(torn);
+        assert_eq!(analyse(&record).effects[0].verdict, Verdict::Invalid, "{torn} starts");
+    }
+}
+
+#[test]
+fn a_control_that_is_wider_than_the_smallest_effect_is_not_trusted() {
+    let mut record = with_effects(4.0, 8, true);
+    for trial in record.trials.iter_mut().filter(|trial| trial.id.arm.0 == ArmId::CONTROL) {
+        let loud = if (trial.id.block / 2).is_multiple_of(2) { 13 } else { 8 };
+        trial.operations = trial.operations * loud / 10;
+    }
+    let findings = analyse(&record);
+    assert_eq!(findings.effects[0].verdict, Verdict::Better, "a check, and no hurdle");
+    assert!(!findings.trustworthy);
+    assert!(findings.caveats[0].text.contains("cannot tell"), "{:?}", findings.caveats);
+}
+
+#[test]
+fn a_collector_that_costs_much_is_warned_of_and_one_that_costs_more_is_not_trusted() {
+    let at = |percent: u64| {
+        let mut record = with_effects(1.0, 8, true);
+        for trial in record.trials.iter_mut().filter(|trial| trial.id.arm.0 == "unprobed") {
+            trial.operations = trial.operations * percent / 100;
+        }
+        let findings = analyse(&record);
+        let caveat = findings.caveats.iter().find(|one| one.text.contains("Collecting costs"));
+        (findings.trustworthy, caveat.map(|one| one.severity))
+    };
+    assert_eq!(at(101), (true, Some(Severity::Note)));
+    assert_eq!(at(108), (true, Some(Severity::Warning)));
+    assert_eq!(at(125), (false, Some(Severity::Serious)));
+}
+
+#[test]
+fn a_run_that_failed_is_not_trusted() {
+    let mut record = with_effects(1.0, 8, true);
+    assert!(analyse(&record).trustworthy);
+    record.end.as_mut().unwrap().stopped_by =
+        StoppedBy::Failed("baseline at 2 clients: gone".to_owned());
+    let findings = analyse(&record);
+    assert!(!findings.trustworthy && findings.caveats[0].text.contains("gone"));
+}
+
+#[test]
 fn one_pair_decides_nothing() {
     let findings = analyse(&with_effects(4.0, 1, true));
     let Verdict::Undecided { needs } = findings.effects[0].verdict else {
@@ -239,6 +347,8 @@ fn one_pair_decides_nothing() {
     };
     assert!(needs.0 > 0.0);
     assert!(!findings.trustworthy);
+    let open = "whether private label helps is undecided.";
+    assert!(findings.headline.ends_with(open), "{}", findings.headline);
 }
 
 #[test]
@@ -441,17 +551,10 @@ fn schedstat_is_a_check_and_no_part_of_the_ledger() {
 fn futex_calls_by_the_callers_of_a_lock_are_part_of_its_cause() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 5, locked);
-    let apart = analyse(&record);
     let caller = record.stacks[2].frames[3].clone();
     record.stacks[1].frames[3] = caller;
     let together = analyse(&record);
-    let share = |findings: &kneepoint_vocab::Findings| {
-        findings.causes.iter().find(|cause| cause.id == "lock-1").map(|cause| cause.share.value.0)
-    };
-    let futex = apart.causes.iter().find(|cause| cause.name == "kernel: futex").unwrap();
     assert!(together.causes.iter().all(|cause| cause.name != "kernel: futex"));
-    let sum = share(&apart).unwrap() + futex.share.value.0;
-    assert!((share(&together).unwrap() - sum).abs() < 1e-9, "{:?}", together.causes);
     let lock = together.causes.iter().find(|cause| cause.id == "lock-1").unwrap();
     assert!(lock.evidence.contains("busy passing it on"), "{}", lock.evidence);
     let focus = together.ledgers.iter().find(|ledger| ledger.level == together.focus).unwrap();

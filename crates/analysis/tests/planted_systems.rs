@@ -5,8 +5,8 @@ mod common;
 
 use common::*;
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{CauseKind, Findings, LineKind, Severity};
-use kneepoint_vocab::units::{Count, Nanos, Ratio};
+use kneepoint_vocab::findings::{CauseKind, Findings, LineKind};
+use kneepoint_vocab::units::{Count, Nanos};
 use kneepoint_vocab::*;
 
 const MICRO: u64 = 1_000;
@@ -64,24 +64,19 @@ fn with_tasks(record: &mut RunRecord, tasks: &[(TaskOwner, &str, f64)]) {
     }
 }
 
-fn says(findings: &Findings, words: &str) -> bool {
-    findings.caveats.iter().any(|caveat| caveat.text.contains(words))
-}
-
 #[test]
 fn waiting_for_a_request_is_the_generator_s_turn() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 5, starved);
     for_requests(&mut record);
     let findings = analyse(&record);
-    let first = &findings.causes[0];
-    assert_eq!(first.kind, CauseKind::Generator, "{:#?}", findings.causes);
-    assert!((first.lost.value.0 - 1.67).abs() < 0.01, "{:?}", first.lost);
-    assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Peer));
+    let peers_or_generator =
+        |kind: CauseKind| matches!(kind, CauseKind::Peer | CauseKind::Generator);
+    assert!(!findings.causes.iter().any(|cause| peers_or_generator(cause.kind)));
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
     let core = focus.core.lines.iter().find(|line| line.label.contains("no request")).unwrap();
     assert!((core.cores.value.0 - 1.67).abs() < 0.01);
-    assert_eq!(core.cause.as_deref(), Some(first.id.as_str()));
+    assert_eq!(core.cause, None);
     let thread =
         focus.thread.lines.iter().find(|line| line.label.contains("next request")).unwrap();
     assert_eq!(thread.kind, LineKind::IdleNoWork);
@@ -110,8 +105,7 @@ fn a_lock_that_is_polled_for_is_no_wait_for_a_request() {
     let lock = &findings.causes[0];
     assert_eq!((lock.kind, lock.name.as_str()), (CauseKind::Lock, "lock in XactLockTableWait"));
     assert!((lock.lost.value.0 - 1.67 * 2.0 / 3.0).abs() < 0.01, "{:?}", lock.lost);
-    let generator = findings.causes.iter().find(|c| c.kind == CauseKind::Generator).unwrap();
-    assert!((generator.lost.value.0 - 1.67 / 3.0).abs() < 0.01, "{:?}", generator.lost);
+    assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Generator));
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
     assert!(focus.core.closes_to.0 < 1e-6 && focus.thread.closes_to.0 < 1e-6);
 }
@@ -152,7 +146,9 @@ fn a_saturated_generator_thread_limits() {
     assert!(generator.bottleneck.as_ref().unwrap().contains("pgbench uses 97 %"));
     assert!(findings.headline.contains("the load generator limits it"), "{}", findings.headline);
     assert!(says(&findings, "The load generator limits the throughput"));
-    assert_eq!(findings.causes[0].kind, CauseKind::Generator);
+    let first = &findings.causes[0];
+    assert_eq!(first.kind, CauseKind::Generator);
+    assert!((first.lost.value.0 - 1.67).abs() < 0.01, "{:?}", first.lost);
 }
 
 #[test]
@@ -491,29 +487,6 @@ fn operations_in_flight_are_no_disagreement() {
     let findings = analyse(&record);
     assert!(findings.trustworthy, "{:?}", findings.caveats);
     assert!((findings.counts.unwrap().worst.0 - 0.025).abs() < 1e-9);
-}
-
-/// Every slice was kept although polluted, by this much.
-fn polluted(foreign: f64, steal: f64) -> Findings {
-    let mut record = empty(&[1, 2], 2);
-    sweep(&mut record, 4, locked);
-    for trial in &mut record.trials {
-        trial.disposition = Disposition::KeptPolluted;
-        trial.pollution = Pollution { foreign: Ratio(foreign), steal: Ratio(steal) };
-    }
-    analyse(&record)
-}
-
-#[test]
-fn pollution_is_judged_by_its_size() {
-    let much = polluted(0.08, 0.04);
-    assert!(!much.trustworthy, "{:?}", much.caveats);
-    assert!(says(&much, "other processes took 8.0 %, the hypervisor 4.0 %"));
-    let little = polluted(0.04, 0.02);
-    assert!(little.trustworthy, "{:?}", little.caveats);
-    let warning = little.caveats.iter().find(|caveat| caveat.text.contains("polluted")).unwrap();
-    assert_eq!(warning.severity, Severity::Warning);
-    assert!(warning.text.contains("other processes took 4.0 %, the hypervisor 2.0 %"));
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn a_treatment_that_only_makes_all_levels_faster_scales_no_further() {
     let treated = &findings.treated[0];
     assert!((treated.over_baseline.value.0 - 3.0).abs() < 0.1, "{treated:?}");
     assert!(treated.further.low.0 <= 1.0 && treated.further.high.0 >= 1.0, "{treated:?}");
-    assert!(!findings.headline.contains("private label"), "{}", findings.headline);
+    assert!(!findings.headline.contains("private label scales"), "{}", findings.headline);
 }
 
 /// Blocks in which everything is half or twice as fast leave the ratios of the two arms alone.
@@ -117,7 +117,7 @@ fn one_block_or_none_of_a_treatment_makes_no_claim() {
     let one = analyse(&beside(1, none, locked, scaling));
     let treated = &one.treated[0];
     assert!((treated.further.low.0 - treated.further.high.0).abs() < 1e-9, "{treated:?}");
-    assert!(!one.headline.contains("private label"), "{}", one.headline);
+    assert!(!one.headline.contains("private label scales"), "{}", one.headline);
     let mut record = beside(4, none, locked, scaling);
     record.trials.retain(|trial| trial.id.arm.0 == ArmId::BASELINE);
     let findings = analyse(&record);

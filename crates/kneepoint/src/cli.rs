@@ -31,8 +31,8 @@ pub(crate) fn one_line(refusal: &clap::Error) -> String {
 #[derive(Debug, Parser)]
 #[command(name = "kneepoint", version, max_term_width = 90, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// Print a man page or shell completions, and exit
-    #[arg(long, value_name = "WHAT")]
+    /// Print a man page (man, man-run, ...) or completions (complete-bash, ...), and exit
+    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     pub(crate) generate: Option<Generate>,
     /// What to do
     #[command(subcommand)]
@@ -51,6 +51,18 @@ Exit codes:
 pub(crate) enum Generate {
     /// The man page
     Man,
+    /// That of `kneepoint run`
+    ManRun,
+    /// That of `kneepoint report`
+    ManReport,
+    /// That of `kneepoint import`
+    ManImport,
+    /// That of `kneepoint list`
+    ManList,
+    /// That of `kneepoint doctor`
+    ManDoctor,
+    /// That of `kneepoint recover`
+    ManRecover,
     /// Completions for bash
     CompleteBash,
     /// Completions for zsh
@@ -78,13 +90,6 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Remove what a killed Kneepoint may have left behind
     Recover(RecoverArgs),
-    /// Serve an embedded workload on standard input and output
-    #[command(hide = true)]
-    ServeWorkload {
-        /// Workload and its settings
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
 }
 
 /// Arguments of `run`.
@@ -106,13 +111,16 @@ pub(crate) struct RunArgs {
     /// Give the system these numbers of cores in turn, e.g. `1,2,4`: the second axis
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cores: Option<Vec<u32>>,
-    /// Keep so many cores for the load generator alone
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) generator_cores: u32,
-    /// Measure as Kneepoint does, or as the document did that the recipe comes from
-    #[arg(long, value_name = "PROTOCOL", default_value = "default")]
+    /// Keep so many cores for the load generator alone, 0 for none; where absent, a quarter of
+    /// four or more
+    #[arg(long, value_name = "N")]
+    pub(crate) generator_cores: Option<u32>,
+    /// Measure as Kneepoint does (default), or as the document did that the recipe comes from
+    /// (published)
+    #[arg(long, value_name = "PROTOCOL", default_value = "default", hide_default_value = true)]
+    #[arg(hide_possible_values = true)]
     pub(crate) protocol: ProtocolArg,
-    /// Stop once every effect is known to this half-width, e.g. `5%`
+    /// Go on with a small effect until it is known to this half-width, e.g. `5%`
     #[arg(long, value_parser = parse_ratio)]
     pub(crate) precision: Option<Ratio>,
     /// Measure no longer than this, e.g. `80s` or `5m`
@@ -121,8 +129,8 @@ pub(crate) struct RunArgs {
     /// Seed of the random order; the same seed gives the same plan
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: Option<u64>,
-    /// Collect with this tier only, instead of the best available
-    #[arg(long, value_name = "TIER")]
+    /// Collect with eBPF (full) or from /proc (fallback) only, instead of the best available
+    #[arg(long, value_name = "TIER", hide_possible_values = true)]
     pub(crate) tier: Option<TierArg>,
     /// Run directory to make [default: kneepoint-runs/DATE-TIME]
     #[arg(long, value_name = "DIR")]
@@ -199,8 +207,8 @@ pub(crate) struct ImportArgs {
     /// Files, in the order in which they were measured
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// What wrote them; guessed where absent. CSV has the columns `clients,throughput` and may
-    /// have `cores`, `block`, `seconds`
+    /// What wrote them; guessed where absent. CSV has the columns `clients,throughput` (or
+    /// `threads,tps`) and may have `cores`, `block`, `seconds`
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<FormatArg>,
     /// Cores that the system had

@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod print;
 mod progress;
+mod signals;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -21,14 +22,16 @@ const USAGE: u8 = 2;
 const NOT_TRUSTWORTHY: u8 = 4;
 
 fn main() -> ExitCode {
+    print::start_log();
+    // Not for people: what Kneepoint starts of itself. Words of programs need not be text.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == "serve-workload") {
+        return kneepoint_rig::serve(words);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(refusal) => return not_parsed(&refusal),
     };
-    print::start_log();
-    if let Some(Command::ServeWorkload { arguments }) = cli.command {
-        return kneepoint_rig::serve(arguments);
-    }
     match dispatch(cli) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -67,7 +70,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::List(args)) => commands::list::list(&args),
         Some(Command::Doctor(args)) => commands::doctor::doctor(&args),
         Some(Command::Recover(args)) => commands::recover::recover(&args),
-        Some(Command::ServeWorkload { .. }) | None => {
+        None => {
             Err(cli::UsageError("no command given: try `kneepoint run` or --help".into()).into())
         }
     }

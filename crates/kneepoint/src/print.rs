@@ -6,6 +6,7 @@
     reason = "the one room of this crate that prints"
 )]
 
+use kneepoint_report::terminal::Screen;
 use std::io::{self, IsTerminal, Write};
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no error.
@@ -22,9 +23,8 @@ pub(crate) fn out(text: &str) -> anyhow::Result<()> {
 
 /// One line to standard error: what happened, where, what to do.
 pub(crate) fn error(error: &anyhow::Error) {
-    let text = told_once(error).replace('\n', " ");
     // Nothing is left to tell where even this fails.
-    let _ = writeln!(io::stderr(), "kneepoint: {text}");
+    let _ = writeln!(io::stderr(), "kneepoint: {}", inert(&told_once(error)));
 }
 
 /// An error and its causes, without those that a message before has quoted already.
@@ -43,12 +43,34 @@ fn told_once(error: &anyhow::Error) -> String {
 
 /// One line to standard error that is no failure.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", inert(text));
 }
 
-/// Columns of the terminal; 80 where standard output is none.
+/// Longest message, in characters: some screens of the usual size.
+const LONGEST: usize = 4000;
+
+/// Words that may be from the system under test, from a file or from a command line, as one line
+/// that steers no terminal.
+pub(crate) fn inert(text: &str) -> String {
+    kneepoint_report::text::message(text, LONGEST)
+}
+
+/// Columns and lines of the terminal that standard output is; absent where it is none.
+fn window() -> Option<(usize, usize)> {
+    let (width, height) = terminal_size::terminal_size_of(io::stdout())?;
+    Some((usize::from(width.0), usize::from(height.0)))
+}
+
+/// Columns of the terminal; 80 where standard output is none, or one that does not tell.
 pub(crate) fn width() -> usize {
-    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0)).clamp(60, 120)
+    window().map_or(80, |(width, _)| width).clamp(40, 200)
+}
+
+/// The window to fit a summary into, of which the caller needs so many `lines` itself. What does
+/// not go to a terminal is not shortened.
+pub(crate) fn screen(lines: usize) -> Screen {
+    let height = window().map(|(_, height)| height.saturating_sub(lines));
+    Screen { width: width(), height: height.filter(|height| *height > 0), colour: colour() }
 }
 
 /// `head`, then `text` word by word; lines after the first begin at `column`.
@@ -74,7 +96,9 @@ pub(crate) fn hanging(head: &str, column: usize, text: &str) -> String {
 
 /// Whether colour would be seen as colour.
 pub(crate) fn colour() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let told = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let dumb = told("TERM").is_some_and(|term| term == "dumb");
+    io::stdout().is_terminal() && told("NO_COLOR").is_none() && !dumb
 }
 
 /// Diagnostics for developers, off unless `KNEEPOINT_LOG` asks for them.

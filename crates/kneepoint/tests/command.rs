@@ -47,6 +47,23 @@ fn output_without_a_figure_is_an_error_that_shows_it() {
 }
 
 #[test]
+fn output_that_is_not_understood_is_refused_with_its_numbers_and_the_way_out() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let measured = ["run", "--levels", "1", "--budget", "20s", "--out", "run", "--"];
+    let told = ["sh", "-c", "sleep 1; echo done 30 rounds with {clients}"];
+    let ran = sandbox.run(&[&measured[..], &told[..]].concat());
+    ran.refused(1, &["done 30 rounds", "--throughput 'done ([0-9.,]+)'", "--work 1"]);
+}
+
+#[test]
+fn a_dry_run_refuses_a_command_that_is_not_there() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["run", "--dry-run", "--", "no-such-program-here", "{clients}"]);
+    ran.refused(1, &["no-such-program-here", "not found here"]);
+}
+
+#[test]
 fn a_pattern_that_is_none_is_refused_at_once() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["run", "--throughput", "rate: ([0-9", "--", "true"]);

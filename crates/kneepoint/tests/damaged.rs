@@ -40,7 +40,8 @@ fn a_report_is_the_same_to_the_byte() {
     assert_eq!(sandbox.listed(), ["page.html", "run"]);
 }
 
-/// The golden run with every slice taken at its first attempt on an idle machine.
+/// The golden run with every slice taken at its first attempt on an idle machine, and with effects
+/// of interest that its noise allows to see.
 #[test]
 fn the_exit_code_says_whether_to_rely_on_it() {
     let sandbox = with_run();
@@ -51,6 +52,11 @@ fn the_exit_code_says_whether_to_rely_on_it() {
     let trials = fs::read_to_string(&path).unwrap();
     let quiet: Vec<_> = trials.lines().filter(|line| !line.contains("\"polluted\"")).collect();
     fs::write(&path, quiet.join("\n").replace("\"kept-polluted\"", "\"kept\"")).unwrap();
+    let plan = sandbox.path("run/plan.toml");
+    let asked = fs::read_to_string(&plan).unwrap();
+    let less = asked.replace("smallest_effect = 0.1\n", "smallest_effect = 0.4\n");
+    assert_ne!(less, asked);
+    fs::write(&plan, less).unwrap();
     let report = sandbox.run(&["report", "run"]);
     assert_eq!((report.code, report.err.as_str()), (Some(0), ""));
     assert!(!report.out.contains("Not trustworthy"), "{}", report.out);
@@ -86,12 +92,24 @@ fn another_schema_says_which_version_reads_it() {
 
 #[test]
 fn a_cut_file_that_nothing_can_replace_is_named() {
-    for name in ["host.json", "plan.toml", "end.json"] {
+    for name in ["host.json", "plan.toml"] {
         let sandbox = with_run();
         halve(&sandbox, name);
         sandbox.run(&["report", "run"]).refused(1, &[&format!("run/{name}: damaged")]);
         assert!(!sandbox.path("run/report.html").exists());
     }
+}
+
+/// As where there is none: the run was cut off while it wrote that file.
+#[test]
+fn a_cut_end_is_none() {
+    let sandbox = with_run();
+    halve(&sandbox, "end.json");
+    let report = sandbox.run(&["report", "run"]);
+    assert_eq!((report.code, report.err.as_str()), (Some(4), ""));
+    // One of several caveats: the terminal has room for the gravest only.
+    let told = sandbox.run(&["report", "run", "--json"]);
+    assert!(told.out.contains("end.json is not readable"), "{}", told.out);
 }
 
 /// Trials cut at any byte are still a report.

@@ -38,7 +38,7 @@ fn a_published_protocol_runs_the_baseline_alone_and_says_so() {
     let ran = sandbox.run(&[&protocol[..], &["--out", "run", "--json"]].concat());
     let findings: Findings = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(findings.protocol.name, ProtocolName::Published);
-    assert_eq!(findings.protocol.stopped_by, "planned blocks");
+    assert_eq!(findings.protocol.stopped_by.as_str(), "planned blocks");
     assert!(findings.effects.is_empty() && findings.curve.points.len() == 2, "{findings:?}");
     let run = kneepoint_lab::open(&sandbox.path("run")).unwrap();
     assert_eq!(run.arms.len(), 1, "the baseline is started once, and nothing else");

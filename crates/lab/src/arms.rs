@@ -1,6 +1,7 @@
 //! The arms of a run: one resident process each, all but one parked.
 
 use crate::options::RunOptions;
+use crate::watchdog::Watchdog;
 use anyhow::{Context, Result, bail};
 use kneepoint_rig::recipe::Arm;
 use kneepoint_rig::scratch::Scratch;
@@ -8,10 +9,14 @@ use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{Setup, System, Workload};
 use kneepoint_vocab::{ArmId, ArmRole, ArmStart, Plan, Seconds};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Where systems stand: their files, and how to put back what they change.
 pub(crate) struct Ground {
+    // It holds the journal too.
+    _watchdog: Watchdog,
     undo: Undo,
     // Dropped after the journal in it: fields are dropped in order.
     scratch: Scratch,
@@ -19,10 +24,10 @@ pub(crate) struct Ground {
 
 impl Ground {
     /// For one run, with what all its starts share.
-    pub(crate) fn lay(options: &RunOptions, plan: &Plan) -> Result<Self> {
-        let scratch = Scratch::create()?;
-        let undo = Undo::begin(scratch.path(), &options.server);
-        let ground = Self { undo, scratch };
+    pub(crate) fn lay(options: &RunOptions, plan: &Plan, stop: &Arc<AtomicBool>) -> Result<Self> {
+        let (scratch, undo) = Undo::in_scratch(&options.server)?;
+        let watchdog = Watchdog::begin(stop, &undo)?;
+        let ground = Self { _watchdog: watchdog, undo, scratch };
         let baseline = options.recipe.arms().into_iter().find(|arm| arm.plan.id.0 == BASELINE);
         if let Some(arm) = baseline {
             let setup = setup(options, plan, &ground, arm, 0);
@@ -59,14 +64,16 @@ impl Arms {
             .map(|arm| setup(options, plan, ground, arm, start))
             .collect();
         let started: Vec<Result<Started>> = std::thread::scope(|scope| {
-            let handles: Vec<_> = setups
-                .iter()
-                .map(|setup| scope.spawn(move || start_one(workload, setup)))
-                .collect();
-            handles
-                .into_iter()
-                .map(|handle| handle.join().unwrap_or_else(|_| bail!("a starter panicked")))
-                .collect()
+            let begin = |setup| {
+                let builder = std::thread::Builder::new();
+                builder.spawn_scoped(scope, move || start_one(workload, setup))
+            };
+            let handles: Vec<_> = setups.iter().map(begin).collect();
+            let end = |handle: std::io::Result<std::thread::ScopedJoinHandle<'_, _>>| {
+                let handle = handle.context("no thread can be started")?;
+                handle.join().unwrap_or_else(|_| bail!("a starter panicked"))
+            };
+            handles.into_iter().map(end).collect()
         });
         let mut arms = Self::default();
         let mut records = Vec::new();
@@ -107,8 +114,14 @@ fn start_one(workload: &dyn Workload, setup: &Setup) -> Result<Started> {
     let ready_after = Seconds(begin.elapsed().as_secs_f64());
     let (proofs, settings) =
         system.describe().with_context(|| format!("proving arm {}", setup.arm))?;
-    let record =
-        ArmStart { arm: setup.arm.clone(), start: setup.start, proofs, ready_after, settings };
+    let record = ArmStart {
+        arm: setup.arm.clone(),
+        start: setup.start,
+        proofs,
+        ready_after,
+        settings,
+        environment: system.environment(),
+    };
     Ok((record, system))
 }
 

@@ -7,7 +7,7 @@ mod read;
 use crate::store::{Store, StoreError};
 use kneepoint_vocab::{
     ArmId, ArmPlan, ArmRole, Clients, Disposition, Host, Level, LevelOrder, Nanos, Phase, Plan,
-    Pollution, ProtocolName, Ratio, RunEnd, SCHEMA, TrialId, TrialRecord, Window,
+    Pollution, ProtocolName, Ratio, RunEnd, SCHEMA, StoppedBy, TrialId, TrialRecord, Window,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,6 +60,8 @@ pub struct ImportOptions {
     pub operation: Option<String>,
     /// The run directory to make.
     pub directory: PathBuf,
+    /// Whether it may get a number where there is one of this name.
+    pub numbered: bool,
     /// Kneepoint's version, the time and the arguments, for the record.
     pub kneepoint: String,
     /// See `kneepoint`.
@@ -106,12 +108,12 @@ struct Row {
     latency: Option<kneepoint_vocab::Latency>,
 }
 
-/// Reads all files, then writes the run directory.
+/// Reads all files, then writes the run directory, and returns where it lies.
 ///
 /// # Errors
 /// The first thing that is wrong with a file; nothing is written then. Or the directory cannot
 /// be written.
-pub fn import(options: &ImportOptions) -> Result<(), ImportError> {
+pub fn import(options: &ImportOptions) -> Result<PathBuf, ImportError> {
     let mut trials = Vec::new();
     let mut blocks: BTreeMap<Level, u32> = BTreeMap::new();
     let mut formats = Vec::new();
@@ -124,13 +126,14 @@ pub fn import(options: &ImportOptions) -> Result<(), ImportError> {
     }
     let plan = plan(options, &trials, &formats);
     let elapsed = trials.last().map_or(Nanos(0), |last| last.window.begin + last.window.length);
-    let mut store = Store::create(&options.directory, &host(options, &plan, &formats), &plan)?;
+    let create = if options.numbered { Store::create_beside } else { Store::create };
+    let mut store = create(&options.directory, &host(options, &plan, &formats), &plan)?;
     for trial in &trials {
         store.trial(trial, &[])?;
     }
-    let stopped_by = "imported".to_owned();
+    let stopped_by = StoppedBy::Imported;
     store.end(&RunEnd { elapsed, stopped_by, steady: false, remarks: Vec::new() })?;
-    Ok(())
+    Ok(store.directory().to_owned())
 }
 
 /// Most clients and cores of an imported level.
@@ -180,6 +183,7 @@ fn trial(
         latency: row.latency,
         counts: None,
         stability: None,
+        settling: None,
         pollution: Pollution::default(),
         disposition: Disposition::Kept,
         facts: Vec::new(),
@@ -223,6 +227,7 @@ fn plan(options: &ImportOptions, trials: &[TrialRecord], formats: &[Format]) -> 
         }],
         slice: lengths.get(lengths.len() / 2).copied().unwrap_or_default(),
         ramp: Nanos(0),
+        settle: Nanos(0),
         sweep_blocks: trials.iter().map(|trial| trial.id.block + 1).max().unwrap_or(0),
         effect_blocks: (0, 0),
         blocks_per_start: 1,

@@ -9,6 +9,7 @@
 //! * [`run()`]: the whole experiment.
 //! * [`mod@import`]: results of other tools as a run directory.
 //! * [`store`]: writes the run directory; [`mod@open`]: reads it back.
+//! * [`regular`]: reads files that somebody else may have made.
 
 mod arms;
 mod clock;
@@ -18,15 +19,19 @@ pub mod options;
 pub mod order;
 pub mod plan;
 mod progress;
+pub mod regular;
 pub mod run;
 mod schedule;
+mod settle;
 mod slice;
 mod stop_rule;
 pub mod store;
+mod sums;
+mod watchdog;
 
 pub use import::import;
 pub use open::open;
 pub use options::RunOptions;
 pub use plan::plan;
 pub use progress::{Progress, Silent};
-pub use run::run;
+pub use run::{require, run};

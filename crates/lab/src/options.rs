@@ -13,8 +13,9 @@ pub struct RunOptions {
     pub levels: Option<Vec<LevelSpec>>,
     /// Numbers of cores to give the system, in turn; all of them where absent.
     pub cores: Option<Vec<u32>>,
-    /// Cores that only the load generator uses; 0 shares those of the system.
-    pub generator_cores: u32,
+    /// Cores that only the load generator uses, 0 to share those of the system; by rule where
+    /// absent.
+    pub generator_cores: Option<u32>,
     /// Seed; drawn from the clock where absent.
     pub seed: Option<u64>,
     /// Half-width of an effect's interval at which it may stop.
@@ -25,6 +26,8 @@ pub struct RunOptions {
     pub tier: Option<Tier>,
     /// The run directory to make.
     pub directory: PathBuf,
+    /// Whether it may get a number where there is one of this name.
+    pub numbered: bool,
     /// The executable that serves embedded workloads: this one.
     pub server: PathBuf,
 }

@@ -5,12 +5,16 @@ use crate::schedule::{Step, estimate, schedule};
 use anyhow::{Result, ensure};
 use kneepoint_rig::recipe::level::resolve_all;
 use kneepoint_rig::recipe::{LevelSpec, Published};
-use kneepoint_vocab::{ArmId, ArmRole, Level, LevelOrder, Nanos, Plan, ProtocolName, Ratio};
+use kneepoint_vocab::{
+    ArmId, ArmRole, Clients, Level, LevelOrder, Nanos, Plan, ProtocolName, Ratio,
+};
 
 /// Window of a slice where the recipe names none.
 const SLICE: Nanos = Nanos::from_millis(500);
 /// Lead-in of a slice where the recipe names none.
 const RAMP: Nanos = Nanos::from_millis(100);
+/// The most that clients are given to settle where the recipe names nothing and they can tell.
+const SETTLE: Nanos = Nanos::from_millis(3_000);
 /// Sweep blocks where the recipe names none.
 const SWEEP_BLOCKS: u32 = 6;
 /// Least and most effect blocks where the recipe names none. An arm that is decided early leaves
@@ -25,9 +29,9 @@ const PRECISION: Ratio = Ratio(0.05);
 const SMALLEST_EFFECT: Ratio = Ratio(0.10);
 /// Wall-clock budget of measuring.
 const BUDGET: Nanos = Nanos::from_millis(84_000);
-/// METHOD: a slice with more foreign CPU is polluted.
+/// A slice with more CPU of other processes is disturbed.
 const FOREIGN_LIMIT: Ratio = Ratio(0.03);
-/// METHOD: a slice with more steal is polluted.
+/// A slice with more steal is disturbed.
 const STEAL_LIMIT: Ratio = Ratio(0.01);
 
 /// The design of a run on a machine with `cores` cores.
@@ -38,7 +42,9 @@ const STEAL_LIMIT: Ratio = Ratio(0.01);
 pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
     let recipe = &options.recipe;
     let protocol = &recipe.protocol;
-    let axis = cores_axis(options, cores)?;
+    let clients_are = recipe.workload.clients(&recipe.settings);
+    let kept = generator_cores(options, clients_are, cores);
+    let axis = cores_axis(options, cores, kept)?;
     let levels = levels(options.levels.as_ref().unwrap_or(&recipe.clients), &axis);
     ensure!(!levels.is_empty(), "no level to measure: give at least one with --levels");
     let cores = axis.last().copied().unwrap_or(cores);
@@ -46,8 +52,8 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         recipe: recipe.name.clone(),
         summary: recipe.summary.clone(),
         operation: recipe.operation.clone(),
-        clients: recipe.workload.clients(&recipe.settings),
-        generator_cores: options.generator_cores,
+        clients: clients_are,
+        generator_cores: kept,
         protocol: ProtocolName::Default,
         level_order: LevelOrder::Random,
         warm_up: None,
@@ -58,6 +64,10 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         sweep_arms: recipe.sweep_treatments.iter().map(|one| ArmId::new(&one.id)).collect(),
         slice: protocol.slice.unwrap_or(SLICE),
         ramp: protocol.ramp.unwrap_or(RAMP),
+        settle: match recipe.workload.tells_progress(&recipe.settings) {
+            true => protocol.settle.unwrap_or(SETTLE),
+            false => Nanos(0),
+        },
         sweep_blocks: protocol.sweep_blocks.unwrap_or(SWEEP_BLOCKS),
         effect_blocks: protocol.effect_blocks.unwrap_or(EFFECT_BLOCKS),
         blocks_per_start: protocol.blocks_per_start.unwrap_or(BLOCKS_PER_START),
@@ -102,6 +112,7 @@ fn as_published(
         arms: own.arms.into_iter().filter(|arm| arm.role == ArmRole::Baseline).collect(),
         slice: published.slice,
         ramp: published.ramp,
+        settle: Nanos(0),
         sweep_blocks: published.repetitions,
         effect_blocks: (0, 0),
         blocks_per_start: 1,
@@ -129,9 +140,25 @@ fn as_published(
 /// Beyond twice its length, a run without a budget of its own has stopped getting on.
 const UNFORESEEN: Nanos = Nanos::from_millis(120_000);
 
+/// Fewest cores of which a load generator gets some of its own by itself: with fewer it would
+/// take a third or a half of the machine from what is measured.
+const CORES_TO_SPARE: u32 = 4;
+
+/// Cores that only the load generator uses: so many as were asked for, else a quarter of those of
+/// a machine that can spare them, as far as the system is not to have them. A published protocol
+/// says itself where its generator ran.
+fn generator_cores(options: &RunOptions, clients: Clients, cores: u32) -> u32 {
+    let by_rule = || {
+        let apart = clients == Clients::Apart && options.recipe.follows.is_none();
+        let spared = if apart && cores >= CORES_TO_SPARE { cores / 4 } else { 0 };
+        let asked = options.cores.iter().flatten().max().copied().unwrap_or(0);
+        spared.min(cores.saturating_sub(asked))
+    };
+    options.generator_cores.unwrap_or_else(by_rule)
+}
+
 /// Numbers of cores to measure on, ascending: those asked for, else all that the generator leaves.
-fn cores_axis(options: &RunOptions, cores: u32) -> Result<Vec<u32>> {
-    let kept = options.generator_cores;
+fn cores_axis(options: &RunOptions, cores: u32, kept: u32) -> Result<Vec<u32>> {
     ensure!(
         kept < cores,
         "the load generator cannot have {kept} of {cores} cores: leave the system at least one"
@@ -176,7 +203,8 @@ fn fresh_seed() -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use kneepoint_vocab::{ArmPlan, Clients};
+    use kneepoint_rig::recipe::Recipe;
+    use kneepoint_vocab::ArmPlan;
 
     /// Two levels, four arms.
     pub(crate) fn small_plan() -> Plan {
@@ -208,6 +236,7 @@ pub(crate) mod tests {
             sweep_arms: Vec::new(),
             slice: SLICE,
             ramp: RAMP,
+            settle: Nanos(0),
             sweep_blocks: 4,
             effect_blocks: (4, 6),
             blocks_per_start: 2,
@@ -217,6 +246,55 @@ pub(crate) mod tests {
             foreign_limit: FOREIGN_LIMIT,
             steal_limit: STEAL_LIMIT,
         }
+    }
+
+    fn options(recipe: &str) -> RunOptions {
+        RunOptions {
+            recipe: Recipe::named(recipe).unwrap(),
+            levels: None,
+            cores: None,
+            generator_cores: None,
+            seed: Some(1),
+            precision: None,
+            budget: None,
+            tier: None,
+            directory: "nowhere".into(),
+            numbered: false,
+            server: "nobody".into(),
+        }
+    }
+
+    #[test]
+    fn a_generator_gets_a_quarter_of_a_machine_that_can_spare_it() {
+        let server = options("mariadb-oltp-ro");
+        let kept = |options: &RunOptions, cores| {
+            let plan = plan(options, cores).unwrap();
+            (plan.generator_cores, plan.focus.cores)
+        };
+        let found = [1, 2, 3, 4, 7, 8, 16].map(|cores| kept(&server, cores));
+        assert_eq!(found, [(0, 1), (0, 2), (0, 3), (1, 3), (1, 6), (2, 6), (4, 12)]);
+        // Where the clients live in the system there is nobody to give cores to.
+        assert_eq!(kept(&options("sqlite-shared-cache"), 16), (0, 16));
+        for (asked, expected) in [(0, (0, 8)), (3, (3, 5))] {
+            assert_eq!(
+                kept(&RunOptions { generator_cores: Some(asked), ..options("postgres-select") }, 8),
+                expected
+            );
+        }
+        let axis = |cores: &[u32]| RunOptions {
+            cores: Some(cores.to_vec()),
+            ..options("postgres-select")
+        };
+        assert_eq!(kept(&axis(&[1, 8]), 8), (0, 8));
+        assert_eq!(kept(&axis(&[7]), 8), (1, 7));
+        assert_eq!(kept(&axis(&[2, 4]), 8), (2, 4));
+    }
+
+    #[test]
+    fn only_what_tells_its_progress_is_given_time_to_settle() {
+        let settle = |recipe: &str| plan(&options(recipe), 2).unwrap().settle;
+        assert_eq!(settle("mariadb-oltp-ro"), Nanos::from_millis(3000));
+        assert_eq!(settle("sqlite-shared-cache"), Nanos(0));
     }
 
     #[test]

@@ -7,22 +7,27 @@ use crate::progress::Progress;
 use crate::schedule::{Planned, Step, estimate, needed, outlook, schedule};
 use crate::slice::{self, Shape, Taken};
 use crate::stop_rule::StopRule;
-use crate::store::Store;
-use anyhow::{Context, Result, bail};
+use crate::store::{self, Store};
+use anyhow::{Context, Result, anyhow, bail};
 use kneepoint_probe::{Probe, ProbeOptions};
 use kneepoint_rig::priority::Prompt;
 use kneepoint_rig::{CpuSets, Need, placement};
 use kneepoint_stats::change_point::warm_up_end;
 use kneepoint_vocab::{
-    ArmId, Disposition, Host, Level, Nanos, Phase, Plan, Pollution, ProtocolName, RunEnd, TrialId,
-    TrialRecord, Window,
+    ArmId, ArmRole, ArmStart, Disposition, Host, Level, Nanos, Phase, Plan, Pollution,
+    ProtocolName, RunEnd, StoppedBy, TrialId, TrialRecord, Window,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Repetitions of a polluted slice.
+/// How often a slice is taken at most, where something disturbs it.
 const MOST_ATTEMPTS: u32 = 3;
+/// A window that lasted so many times as long as planned was frozen meanwhile.
+const FROZEN: f64 = 1.5;
+/// Seconds by which a window may close late on a busy machine.
+const LATE: f64 = 0.5;
 /// Window of a warm-up slice.
 const WARM_UP_SLICE: Nanos = Nanos::from_millis(100);
 /// Least window of a warm-up slice where the plan fixes how long it lasts.
@@ -32,6 +37,8 @@ const WARM_UP_LEAST: usize = 8;
 /// Part of the budget that warm-up may take: a slice of a load generator that counts in whole
 /// seconds is as long as one that is measured.
 const WARM_UP_SHARE: u64 = 5;
+/// Most warm-up slices of a system that settles within each slice.
+const SETTLING_WARM_UP_MOST: usize = 3;
 /// Most warm-up slices; a system that is not steady by then is called so.
 const WARM_UP_MOST: usize = 24;
 
@@ -44,6 +51,19 @@ pub struct Outcome {
     pub interrupted: bool,
 }
 
+/// A run that failed with slices on disk.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{error:#}; what was measured until then lies in {place}: `kneepoint report {place}` tells it",
+    place = .directory.display()
+)]
+pub struct Kept {
+    /// The run directory.
+    pub directory: PathBuf,
+    /// What failed.
+    pub error: anyhow::Error,
+}
+
 /// Runs the plan and writes the run directory. Stops early, in order, once `stop` is set.
 ///
 /// # Errors
@@ -54,16 +74,26 @@ pub fn run(
     plan: &Plan,
     host: &Host,
     progress: &mut dyn Progress,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Outcome> {
     require(options)?;
+    if !options.numbered {
+        store::vacant(&options.directory)?;
+    }
     // The collector goes first: loading beside a busy system can take seconds. Only what can
     // measure makes a run directory.
     let (probe, remarks) =
         Probe::attach(&ProbeOptions { tier: options.tier, stacks: true, cores: 0 })?;
     progress.step(Nanos(0), plan.budget, "preparing the system");
-    let ground = Ground::lay(options, plan)?;
-    let store = Store::create(&options.directory, host, plan)?;
+    let ground = Ground::lay(options, plan, stop).map_err(|error| {
+        if stop.load(Ordering::Relaxed) {
+            anyhow!("interrupted before anything was measured")
+        } else {
+            error
+        }
+    })?;
+    let create = if options.numbered { Store::create_beside } else { Store::create };
+    let store = create(&options.directory, host, plan)?;
     let clock = Clock::begin();
     for remark in &remarks {
         progress.remark(remark);
@@ -79,6 +109,8 @@ pub fn run(
         progress,
         arms: Arms::default(),
         taken: Vec::new(),
+        put_back: Vec::new(),
+        started: Vec::new(),
         left_out: BTreeSet::new(),
         steady: false,
         remarks,
@@ -87,25 +119,14 @@ pub fn run(
     let prompt = Prompt::begin();
     let stopped_by = runner.all_steps();
     drop(prompt);
-    let arms = std::mem::take(&mut runner.arms);
-    let stopped = arms.stop();
-    let end = RunEnd {
-        elapsed: runner.clock.now(),
-        stopped_by: match &stopped_by {
-            Ok(why) => (*why).to_owned(),
-            Err(error) => format!("{error:#}"),
-        },
-        steady: runner.steady,
-        remarks: runner.remarks,
-    };
-    runner.store.end(&end)?;
-    let why = stopped_by?;
-    stopped?;
-    Ok(Outcome { directory: options.directory.clone(), interrupted: why == INTERRUPTED })
+    runner.end(stopped_by)
 }
 
 /// Refuses a recipe for which something is not on the machine, and says how to get it.
-fn require(options: &RunOptions) -> Result<()> {
+///
+/// # Errors
+/// Something is lacking.
+pub fn require(options: &RunOptions) -> Result<()> {
     let recipe = &options.recipe;
     let needs = recipe.needs();
     let lacking: Vec<_> = needs.iter().filter(|need| !need.here).collect();
@@ -130,11 +151,6 @@ fn cpu_sets(allowed: &[u32], plan: &Plan, level: Level) -> CpuSets {
     CpuSets { system, generator }
 }
 
-const DECIDED: &str = "decided";
-const BUDGET: &str = "budget";
-const PLANNED: &str = "planned blocks";
-const INTERRUPTED: &str = "interrupted";
-
 struct Runner<'a> {
     options: &'a RunOptions,
     plan: &'a Plan,
@@ -147,6 +163,10 @@ struct Runner<'a> {
     arms: Arms,
     /// Trials so far, without their facts: what the stop rule looks at.
     taken: Vec<TrialRecord>,
+    /// Disturbed slices of the current block, with the number of their next attempt.
+    put_back: Vec<(Planned, u32)>,
+    /// Starts so far, with their proofs.
+    started: Vec<ArmStart>,
     /// Arms that the effect blocks do without from now on.
     left_out: BTreeSet<ArmId>,
     steady: bool,
@@ -156,28 +176,29 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn all_steps(&mut self) -> Result<&'static str> {
+    fn all_steps(&mut self) -> Result<StoppedBy> {
         let steps = schedule(self.plan);
-        let mut rule = StopRule::of(self.plan)?;
+        let mut rule = StopRule::of(self.plan);
         self.pending = outlook(self.plan, &steps, &self.left_out);
         for (index, step) in steps.iter().enumerate() {
             if !needed(step, &self.left_out) {
                 continue;
             }
+            self.catch_up(Some(step))?;
             if self.interrupted() {
-                return Ok(INTERRUPTED);
+                return Ok(StoppedBy::Interrupted);
             }
             if self.spent(step) {
-                return Ok(BUDGET);
+                return Ok(StoppedBy::Budget);
             }
             self.tell(step);
             match step {
                 Step::Start { start } => self.replace_arms(*start)?,
                 Step::WarmUp => self.warm_up()?,
-                Step::Slice(planned) => self.slice(planned)?,
+                Step::Slice(planned) => self.slice(planned, 0)?,
                 Step::Look { blocks } => {
-                    if rule.look(self.plan, &self.taken, *blocks) {
-                        return Ok(DECIDED);
+                    if rule.look(self.plan, &self.started, &self.taken, *blocks) {
+                        return Ok(StoppedBy::Decided);
                     }
                     self.left_out = rule.left_out(self.plan);
                     self.pending = outlook(self.plan, &steps[index..], &self.left_out);
@@ -185,7 +206,39 @@ impl Runner<'_> {
             }
             self.pending.0 = self.pending.0.saturating_sub(estimate(self.plan, step).0);
         }
-        Ok(if self.interrupted() { INTERRUPTED } else { PLANNED })
+        self.catch_up(None)?;
+        Ok(if self.interrupted() { StoppedBy::Interrupted } else { StoppedBy::PlannedBlocks })
+    }
+
+    /// Stops the systems and writes how the run ended.
+    fn end(mut self, mut stopped_by: Result<StoppedBy>) -> Result<Outcome> {
+        let mut stopped = std::mem::take(&mut self.arms).stop();
+        // Systems that are killed because a stop was asked for have not failed.
+        if self.interrupted() {
+            stopped_by = stopped_by.or(Ok(StoppedBy::Interrupted));
+            stopped = Ok(());
+        }
+        let end = RunEnd {
+            elapsed: self.clock.now(),
+            stopped_by: match &stopped_by {
+                Ok(why) => why.clone(),
+                Err(error) => StoppedBy::Failed(format!("{error:#}")),
+            },
+            steady: self.steady,
+            remarks: std::mem::take(&mut self.remarks),
+        };
+        let ended = self.store.end(&end);
+        let directory = self.store.directory().to_owned();
+        let outcome = stopped_by.and_then(|why| {
+            stopped?;
+            ended?;
+            Ok(why)
+        });
+        match outcome {
+            Ok(why) => Ok(Outcome { directory, interrupted: why == StoppedBy::Interrupted }),
+            Err(error) if self.store.written() > 0 => Err(Kept { directory, error }.into()),
+            Err(error) => Err(error),
+        }
     }
 
     fn interrupted(&self) -> bool {
@@ -199,11 +252,9 @@ impl Runner<'_> {
 
     fn tell(&mut self, step: &Step) {
         let doing = match step {
-            Step::Start { .. } => "starting every arm anew".to_owned(),
+            Step::Start { .. } => "starting every variant anew".to_owned(),
             Step::WarmUp => "waiting until it is steady".to_owned(),
-            Step::Slice(planned) => {
-                format!("{} at {} clients", planned.arm, planned.level.clients)
-            }
+            Step::Slice(planned) => doing(self.plan, planned),
             Step::Look { .. } => return,
         };
         let now = self.clock.now();
@@ -217,8 +268,8 @@ impl Runner<'_> {
         let wanted = planned.filter(|id| !self.left_out.contains(id)).cloned().collect();
         let (arms, records) = Arms::start(self.options, self.plan, &self.ground, start, &wanted)?;
         self.arms = arms;
-        for record in &records {
-            self.store.arm(record)?;
+        for record in records {
+            self.store.arm(&record)?;
             for proof in record.proofs.iter().filter(|proof| !proof.active) {
                 let text = format!(
                     "{} is not what it claims: {} is {}, expected {}",
@@ -227,6 +278,7 @@ impl Runner<'_> {
                 self.progress.remark(&text);
                 self.remarks.push(text);
             }
+            self.started.push(record);
         }
         Ok(())
     }
@@ -245,10 +297,16 @@ impl Runner<'_> {
             Nanos(whole.0 / WARM_UP_MOST as u64).max(FIXED_WARM_UP_SLICE)
         });
         let until = fixed.map(|whole| self.clock.now() + whole);
-        let shape = self.shape(self.plan.focus, Nanos(0), length);
+        // What tells how it settles is watched as it will be in the sweep.
+        let settles = self.plan.settle > Nanos(0) && fixed.is_none();
+        let shape = match settles {
+            true => self.shape(self.plan.focus, self.plan.ramp, self.plan.slice),
+            false => Shape { settle: Nanos(0), ..self.shape(self.plan.focus, Nanos(0), length) },
+        };
+        let most = if settles { SETTLING_WARM_UP_MOST } else { WARM_UP_MOST };
         let mut series = Vec::new();
         let latest = self.clock.now() + Nanos(self.plan.budget.0 / WARM_UP_SHARE);
-        let enough = |slices: usize, now| slices >= WARM_UP_MOST || now >= latest;
+        let enough = |slices: usize, now| slices >= most || now >= latest;
         while !self.interrupted() {
             let now = self.clock.now();
             if until.map_or(enough(series.len(), now), |until| now >= until) {
@@ -265,13 +323,15 @@ impl Runner<'_> {
             let system = self.arms.system(&baseline)?;
             let taken = match slice::take(system, None, &shape, &self.clock, self.stop) {
                 Ok(taken) => taken,
+                Err(_) if self.interrupted() => return Ok(()),
                 Err(error) => return self.failed(&planned, 0, &error),
             };
             let (record, _) = self.record(&planned, 0, taken, Disposition::Kept);
             series.push(record.throughput().0);
             self.store.trial(&record, &[])?;
-            self.steady = series.len() >= WARM_UP_LEAST
+            let by_slices = series.len() >= WARM_UP_LEAST
                 && warm_up_end(&series).is_some_and(|end| end + WARM_UP_LEAST / 2 <= series.len());
+            self.steady = by_slices || settles && record.settling.is_some_and(|it| it.steady);
             if self.steady && fixed.is_none() {
                 break;
             }
@@ -279,48 +339,62 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Takes one planned slice, again where something else used the machine meanwhile. A published
-    /// protocol repeats nothing.
-    fn slice(&mut self, planned: &Planned) -> Result<()> {
-        let published = self.plan.protocol == ProtocolName::Published;
-        let most = if published { 1 } else { MOST_ATTEMPTS };
-        for attempt in 0..most {
-            let taken = match self.take(planned) {
-                Ok(taken) => taken,
-                Err(error) => return self.failed(planned, attempt, &error),
-            };
-            if self.interrupted() {
-                return Ok(());
+    /// Takes once more what was disturbed in the block that ends before `next`. A disturbance often
+    /// lasts longer than a slice, so a slice is not repeated at once.
+    fn catch_up(&mut self, next: Option<&Step>) -> Result<()> {
+        let of = |slice: &Planned| (slice.phase, slice.block, slice.start);
+        let ended = match (self.put_back.first(), next) {
+            (Some((planned, _)), Some(Step::Slice(slice))) => of(slice) != of(planned),
+            _ => true,
+        };
+        while ended && !self.put_back.is_empty() {
+            let (planned, attempt) = self.put_back.remove(0);
+            if self.interrupted() || self.spent(&Step::Slice(planned.clone())) {
+                self.put_back.clear();
+                break;
             }
-            let polluted = self.is_polluted(taken.pollution) || self.is_cut_short(&taken);
-            let last = attempt + 1 == most || self.clock.now() + self.pending > self.plan.budget;
-            let disposition = match (polluted, last) {
-                (false, _) => Disposition::Kept,
-                (true, false) => Disposition::Polluted,
-                (true, true) => Disposition::KeptPolluted,
-            };
-            let again = disposition == Disposition::Polluted;
-            let (mut record, stacks) = self.record(planned, attempt, taken, disposition);
-            self.store.trial(&record, &stacks)?;
-            record.facts.clear();
-            self.taken.push(record);
-            if !again {
-                return Ok(());
-            }
+            self.slice(&planned, attempt)?;
         }
         Ok(())
     }
 
-    fn is_polluted(&self, pollution: Pollution) -> bool {
-        pollution.foreign > self.plan.foreign_limit || pollution.steal > self.plan.steal_limit
+    /// Takes one planned slice; where something disturbed it, puts it back to the end of its block.
+    /// A published protocol repeats nothing.
+    fn slice(&mut self, planned: &Planned, attempt: u32) -> Result<()> {
+        let taken = match self.take(planned) {
+            Ok(taken) => taken,
+            // What is killed because a stop was asked for has not failed.
+            Err(_) if self.interrupted() => return Ok(()),
+            Err(error) => return self.failed(planned, attempt, &error),
+        };
+        if self.interrupted() {
+            return Ok(());
+        }
+        let last = self.plan.protocol == ProtocolName::Published
+            || attempt + 1 >= MOST_ATTEMPTS
+            || self.clock.now() + self.pending > self.plan.budget;
+        let disposition = match self.disturbance(&taken) {
+            None => Disposition::Kept,
+            Some(_) if !last => Disposition::Polluted,
+            Some(Disturbance::Some) => Disposition::KeptPolluted,
+            Some(Disturbance::Gross(reason)) => Disposition::Spoiled { reason },
+        };
+        if disposition == Disposition::Polluted {
+            self.put_back.push((planned.clone(), attempt + 1));
+        }
+        let (mut record, stacks) = self.record(planned, attempt, taken, disposition);
+        self.store.trial(&record, &stacks)?;
+        self.progress.measured(record.throughput());
+        record.facts.clear();
+        self.taken.push(record);
+        Ok(())
     }
 
-    /// Whether a generator that runs for a fixed time ended before half of the window had passed:
-    /// Kneepoint came to watch too late.
-    fn is_cut_short(&self, taken: &Taken) -> bool {
+    /// What disturbed a slice, if anything did.
+    fn disturbance(&self, taken: &Taken) -> Option<Disturbance> {
         let recipe = &self.options.recipe;
         let fixed_work = recipe.workload.fixed_work(&recipe.settings);
-        !fixed_work && taken.window.length.0 < self.plan.slice.0 / 2
+        disturbance(self.plan, taken.pollution, taken.window.length, fixed_work)
     }
 
     fn take(&mut self, planned: &Planned) -> Result<Taken> {
@@ -338,7 +412,7 @@ impl Runner<'_> {
 
     fn shape(&self, level: Level, ramp: Nanos, length: Nanos) -> Shape {
         let cpus = cpu_sets(&placement::allowed(), self.plan, level);
-        Shape { clients: level.clients, cpus, ramp, length }
+        Shape { clients: level.clients, cpus, ramp, settle: self.plan.settle, length }
     }
 
     fn record(
@@ -357,6 +431,7 @@ impl Runner<'_> {
             latency: taken.output.latency,
             counts: taken.output.counts,
             stability: taken.stability,
+            settling: taken.settling,
             pollution: taken.pollution,
             disposition,
             facts: taken.facts,
@@ -376,6 +451,7 @@ impl Runner<'_> {
             latency: None,
             counts: None,
             stability: None,
+            settling: None,
             pollution: Pollution::default(),
             disposition: Disposition::Failed { reason: reason.clone() },
             facts: Vec::new(),
@@ -383,6 +459,45 @@ impl Runner<'_> {
         self.store.trial(&record, &[]).context("recording a failed trial")?;
         bail!("{} at {} clients: {reason}", planned.arm, planned.level.clients)
     }
+}
+
+/// What disturbed a slice.
+#[derive(Debug, PartialEq)]
+enum Disturbance {
+    /// Enough to take it once more; it is worth something all the same.
+    Some,
+    /// So much that it says nothing, and why.
+    Gross(String),
+}
+
+/// What disturbed a slice with this window. Where work is not fixed, a window that is much longer
+/// than planned was frozen, and one below half of it opened too late: its generator ended before.
+fn disturbance(
+    plan: &Plan,
+    pollution: Pollution,
+    window: Nanos,
+    fixed_work: bool,
+) -> Option<Disturbance> {
+    let (lasted, planned) = (window.seconds().0, plan.slice.seconds().0);
+    if !fixed_work && lasted > FROZEN * planned + LATE {
+        let reason = format!("its window lasted {lasted:.1} s instead of {planned:.1} s");
+        return Some(Disturbance::Gross(reason));
+    }
+    let polluted = pollution.foreign > plan.foreign_limit || pollution.steal > plan.steal_limit;
+    (polluted || !fixed_work && lasted < planned / 2.0).then_some(Disturbance::Some)
+}
+
+/// What a slice measures, in words: `private page caches at 2 clients`.
+fn doing(plan: &Plan, planned: &Planned) -> String {
+    let clients = planned.level.clients;
+    let several = plan.levels.iter().any(|level| level.cores != planned.level.cores);
+    let label = match plan.arm(&planned.arm) {
+        Some(arm) if arm.role != ArmRole::Baseline => arm.label.as_str(),
+        _ => "baseline",
+    };
+    let plural = if clients == 1 { "" } else { "s" };
+    let on = if several { format!(" on {} cores", planned.level.cores) } else { String::new() };
+    format!("{label} at {clients} client{plural}{on}")
 }
 
 fn id(planned: &Planned, attempt: u32) -> TrialId {
@@ -394,5 +509,36 @@ fn id(planned: &Planned, attempt: u32) -> TrialId {
         arm: planned.arm.clone(),
         start: planned.start,
         level: planned.level,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::small_plan;
+    use kneepoint_vocab::Ratio;
+
+    #[test]
+    fn a_disturbance_is_judged_by_its_size() {
+        let plan = small_plan();
+        let by = |foreign, steal, times: f64, fixed_work| {
+            let pollution = Pollution { foreign: Ratio(foreign), steal: Ratio(steal) };
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                clippy::cast_precision_loss,
+                reason = "a window of some hundred milliseconds"
+            )]
+            let window = Nanos((plan.slice.0 as f64 * times) as u64);
+            disturbance(&plan, pollution, window, fixed_work)
+        };
+        let gross = |found| matches!(found, Some(Disturbance::Gross(_)));
+        assert_eq!(by(0.01, 0.005, 1.0, false), None);
+        assert_eq!(by(0.05, 0.0, 1.0, false), Some(Disturbance::Some));
+        assert_eq!(by(0.0, 0.02, 1.0, false), Some(Disturbance::Some));
+        assert_eq!(by(0.5, 0.06, 1.0, false), Some(Disturbance::Some), "the analysis weighs it");
+        assert_eq!(by(0.0, 0.0, 0.4, false), Some(Disturbance::Some), "it opened too late");
+        assert!(gross(by(0.0, 0.0, 10.0, false)), "it was frozen");
+        assert_eq!(by(0.0, 0.0, 5.0, true), None, "fixed work takes what it takes");
     }
 }

@@ -46,6 +46,8 @@ pub(crate) const WARM_UP_ESTIMATE: Nanos = Nanos::from_millis(1_500);
 /// Assumed cost of a slice beyond its ramp and window: starting and stopping clients, reading
 /// the collector.
 pub(crate) const SLICE_OVERHEAD_ESTIMATE: Nanos = Nanos::from_millis(60);
+/// The same where a load generator connects to a server and both have to agree at the end.
+const SERVER_OVERHEAD_ESTIMATE: Nanos = Nanos::from_millis(300);
 
 /// Every step of the plan, as if no look stopped it.
 pub(crate) fn schedule(plan: &Plan) -> Vec<Step> {
@@ -133,10 +135,22 @@ pub(crate) fn outlook(plan: &Plan, steps: &[Step], left_out: &BTreeSet<ArmId>) -
 pub(crate) fn estimate(plan: &Plan, step: &Step) -> Nanos {
     match step {
         Step::Start { .. } => START_ESTIMATE,
+        Step::WarmUp if plan.settle > Nanos(0) && plan.warm_up.is_none() => slice(plan),
         Step::WarmUp => plan.warm_up.unwrap_or(WARM_UP_ESTIMATE),
-        Step::Slice(_) => plan.ramp + plan.slice + SLICE_OVERHEAD_ESTIMATE,
+        Step::Slice(_) => slice(plan),
         Step::Look { .. } => Nanos(0),
     }
+}
+
+/// What a slice is expected to take. Clients that can tell have mostly settled after a third of
+/// the time that they are given.
+fn slice(plan: &Plan) -> Nanos {
+    let settling = Nanos(plan.settle.0.saturating_sub(plan.ramp.0) / 3);
+    let overhead = match plan.settle {
+        Nanos(0) => SLICE_OVERHEAD_ESTIMATE,
+        _ => SERVER_OVERHEAD_ESTIMATE,
+    };
+    plan.ramp + settling + plan.slice + overhead
 }
 
 #[cfg(test)]
@@ -232,6 +246,16 @@ mod tests {
         let order = slices(&steps, Phase::Sweep).into_iter();
         let order: Vec<_> = order.map(|s| (s.level.clients, s.arm.0.as_str())).collect();
         assert_eq!(order, [(1, "baseline"), (1, "other"), (4, "baseline"), (4, "other")]);
+    }
+
+    #[test]
+    fn a_slice_that_settles_is_expected_to_take_longer() {
+        let mut plan = small_plan();
+        let step = Step::WarmUp;
+        assert_eq!(estimate(&plan, &step), WARM_UP_ESTIMATE);
+        (plan.ramp, plan.settle) = (Nanos::from_millis(400), Nanos::from_millis(3400));
+        let expected = plan.slice + Nanos::from_millis(1400) + SERVER_OVERHEAD_ESTIMATE;
+        assert_eq!(estimate(&plan, &step), expected);
     }
 
     #[test]

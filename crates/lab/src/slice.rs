@@ -1,17 +1,21 @@
-//! One slice: clients start, the ramp passes, a window is watched and counted, clients stop.
+//! One slice: clients start and settle, a window is watched and counted, clients stop.
 
 use crate::clock::{Clock, sleep};
+use crate::settle::{Course, STEP};
 use anyhow::Result;
 use kneepoint_probe::{CpuMeter, Instruments, Probe, Target};
 use kneepoint_rig::{CpuSets, Drive, SliceOutput, System};
-use kneepoint_vocab::{Fact, Nanos, Pollution, Stability, StackRecord, Window};
+use kneepoint_vocab::{Fact, Nanos, Pollution, Settling, Stability, StackRecord, Window};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to take a slice.
 pub(crate) struct Shape {
     pub(crate) clients: u32,
     pub(crate) cpus: CpuSets,
+    /// The least from the start of the clients to the window,
     pub(crate) ramp: Nanos,
+    /// and the most, where they tell whether they have settled.
+    pub(crate) settle: Nanos,
     pub(crate) length: Nanos,
 }
 
@@ -20,6 +24,7 @@ pub(crate) struct Taken {
     pub(crate) window: Window,
     pub(crate) output: SliceOutput,
     pub(crate) stability: Option<Stability>,
+    pub(crate) settling: Option<Settling>,
     pub(crate) pollution: Pollution,
     pub(crate) facts: Vec<Fact>,
     pub(crate) stacks: Vec<StackRecord>,
@@ -27,8 +32,8 @@ pub(crate) struct Taken {
 
 /// Takes a slice, watched by `probe` where there is one.
 ///
-/// The counting window opens before and closes after the probe's, by the time a request to the
-/// system takes; both are divided by their own lengths.
+/// The counting window opens before and closes after the probe's, by the time that takes the
+/// system and the probe; both are divided by their own lengths.
 pub(crate) fn take(
     system: &mut dyn System,
     mut probe: Option<&mut Probe>,
@@ -38,17 +43,19 @@ pub(crate) fn take(
 ) -> Result<Taken> {
     let drive = Drive {
         clients: shape.clients,
-        lasts: shape.ramp + shape.length,
+        lasts: shape.ramp.max(shape.settle) + shape.length,
         cpus: shape.cpus.clone(),
     };
     let clients = system.begin(&drive)?;
+    let started = clock.now();
     let target = Target {
         pids: system.pids(),
         clients,
         generators: system.generators(),
         cpus: shape.cpus.system.clone(),
     };
-    sleep(shape.ramp, stop);
+    let mut course = Course::default();
+    settle(system, shape, clock, stop, &mut course)?;
     // Only beside the collector: slices without it show what watching costs, all of it.
     let mut instruments = probe.is_some().then(|| Instruments::start(&target));
     let meter = CpuMeter::start(&target);
@@ -57,11 +64,12 @@ pub(crate) fn take(
         probe.open(&target)?;
     }
     let begin = clock.now();
-    while_working(system, shape.length, clock, stop, instruments.as_mut())?;
+    while_working(system, shape.length, clock, stop, instruments.as_mut(), &mut course)?;
     if let Some(probe) = probe.as_deref_mut() {
         probe.freeze()?;
     }
     let end = clock.now();
+    system.close()?;
     let reading = meter.finish();
     let shown = instruments.map(Instruments::finish);
     let output = system.finish()?;
@@ -80,10 +88,36 @@ pub(crate) fn take(
         window: Window { begin, length: Nanos(end.0 - begin.0) },
         output,
         stability,
+        settling: course.settling(Nanos(begin.0 - started.0)),
         pollution: Pollution { foreign: exact.unwrap_or(reading.foreign), steal: reading.steal },
         facts,
         stacks,
     })
+}
+
+/// Waits until the clients have settled, where they can tell, at least for the ramp.
+fn settle(
+    system: &mut dyn System,
+    shape: &Shape,
+    clock: &Clock,
+    stop: &AtomicBool,
+    course: &mut Course,
+) -> Result<()> {
+    let begun = clock.now();
+    let most = shape.settle.max(shape.ramp);
+    if shape.settle == Nanos(0) || !course.look(system)? {
+        sleep(shape.ramp, stop);
+        return Ok(());
+    }
+    loop {
+        let passed = Nanos(clock.now().0 - begun.0);
+        let enough = passed >= shape.ramp && course.settled();
+        if enough || passed >= most || stop.load(Ordering::Relaxed) || !system.working()? {
+            return Ok(());
+        }
+        sleep(STEP.min(Nanos(most.0 - passed.0)), stop);
+        course.look(system)?;
+    }
 }
 
 /// How often a working system is asked whether it still works. Each look interrupts what is
@@ -98,6 +132,7 @@ fn while_working(
     clock: &Clock,
     stop: &AtomicBool,
     mut instruments: Option<&mut Instruments>,
+    course: &mut Course,
 ) -> Result<()> {
     let until = clock.now() + length;
     loop {
@@ -106,6 +141,7 @@ fn while_working(
             return Ok(());
         }
         sleep(left.min(GLANCE), stop);
+        course.look(system)?;
         if let Some(instruments) = instruments.as_deref_mut() {
             instruments.look();
         }

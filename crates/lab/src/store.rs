@@ -1,11 +1,15 @@
 //! Writes a run directory: append-only, one record a line, on disk before the next trial begins.
 //!
-//! A crash, a full disk or a pulled plug loses at most the record in flight; every earlier line
-//! stays readable. Whole files (`host.json`, `plan.toml`, `end.json`) appear by rename, so they
-//! are either complete or absent.
+//! Making the directory is one step that only one run can do, so no two runs share one. A crash, a
+//! full disk or a pulled plug loses at most the record in flight; every earlier line stays
+//! readable. Whole files (`host.json`, `plan.toml`, `end.json`) appear by rename, so they are
+//! either complete or absent. `end.json` tells what the others held, so that a cut between two
+//! lines is seen as well.
 
-use kneepoint_vocab::{ArmStart, Host, Plan, RunEnd, StackRecord, TrialRecord};
+use crate::sums::{self, Summing};
+use kneepoint_vocab::{ArmStart, EndFile, FileSum, Host, Plan, RunEnd, StackRecord, TrialRecord};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -34,10 +38,10 @@ pub enum StoreError {
         /// The reason.
         source: io::Error,
     },
-    /// The directory holds another run.
-    #[error("{path}: there is a run in it already; choose another directory with --out")]
+    /// The place is taken, perhaps by another run.
+    #[error("{path}: it exists already; choose another directory with --out")]
     Occupied {
-        /// The directory.
+        /// What is there.
         path: PathBuf,
     },
     /// A record could not be written.
@@ -55,13 +59,56 @@ pub enum StoreError {
     },
 }
 
+/// Most runs of one default name: those that begin within one second.
+const MOST_NUMBERED: u32 = 1000;
+
+/// Whether a run directory could be made there: nothing is there yet.
+///
+/// # Errors
+/// Something is.
+pub fn vacant(directory: &Path) -> Result<(), StoreError> {
+    match fs::symlink_metadata(directory) {
+        Ok(_) => Err(StoreError::Occupied { path: directory.to_owned() }),
+        // Making it tells what else is wrong with the place.
+        Err(_) => Ok(()),
+    }
+}
+
+/// A file that lines are appended to.
+#[derive(Debug)]
+struct Lines {
+    file: File,
+    held: Summing,
+}
+
+impl Lines {
+    fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        Ok(Self { file, held: Summing::default() })
+    }
+
+    /// One line in one write, so that a crash tears at most this line; where there is no room for
+    /// all of it, none of it stays.
+    fn append<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
+        line.push(b'\n');
+        if let Err(error) = self.file.write_all(&line) {
+            let _ = self.file.set_len(self.held.bytes());
+            return Err(error);
+        }
+        self.held.add(&line);
+        Ok(())
+    }
+}
+
 /// A run directory open for writing.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
-    arms: File,
-    trials: File,
-    stacks: File,
+    arms: Lines,
+    trials: Lines,
+    stacks: Lines,
+    wholes: BTreeMap<String, FileSum>,
     written: u32,
 }
 
@@ -69,20 +116,43 @@ impl Store {
     /// Makes the directory, with parents, and writes the host and the plan.
     ///
     /// # Errors
-    /// Where the directory cannot be made or written, or holds a run already.
+    /// Where something is there already, or the directory cannot be made or written; nothing is
+    /// left of it then.
     pub fn create(directory: &Path, host: &Host, plan: &Plan) -> Result<Self, StoreError> {
-        let make = |source| StoreError::Make { path: directory.to_owned(), source };
-        fs::create_dir_all(directory).map_err(make)?;
-        if directory.join(HOST).exists() {
-            return Err(StoreError::Occupied { path: directory.to_owned() });
+        make(directory)?;
+        Self::begin(directory, host, plan).inspect_err(|_| {
+            // Made just now, and no other run is ever in it.
+            let _ = fs::remove_dir_all(directory);
+        })
+    }
+
+    /// The same beside what is there already: `NAME-2`, `NAME-3` and so on.
+    ///
+    /// # Errors
+    /// As [`Store::create`], but for what is there.
+    pub fn create_beside(directory: &Path, host: &Host, plan: &Plan) -> Result<Self, StoreError> {
+        let mut made = Self::create(directory, host, plan);
+        for number in 2..=MOST_NUMBERED {
+            if !matches!(made, Err(StoreError::Occupied { .. })) {
+                break;
+            }
+            let mut name = directory.file_name().unwrap_or_default().to_owned();
+            name.push(format!("-{number}"));
+            made = Self::create(&directory.with_file_name(name), host, plan);
         }
+        made
+    }
+
+    fn begin(directory: &Path, host: &Host, plan: &Plan) -> Result<Self, StoreError> {
         let file = |name: &str| {
-            OpenOptions::new().append(true).create(true).open(directory.join(name)).map_err(make)
+            Lines::create(&directory.join(name))
+                .map_err(|source| StoreError::Make { path: directory.to_owned(), source })
         };
-        let store = Self {
+        let mut store = Self {
             arms: file(ARMS)?,
             trials: file(TRIALS)?,
             stacks: file(STACKS)?,
+            wholes: BTreeMap::new(),
             directory: directory.to_owned(),
             written: 0,
         };
@@ -98,12 +168,22 @@ impl Store {
         &self.directory
     }
 
+    /// Trials on disk.
+    #[must_use]
+    pub fn written(&self) -> u32 {
+        self.written
+    }
+
     /// Appends an arm's start.
     ///
     /// # Errors
     /// Where the file cannot be written.
     pub fn arm(&mut self, start: &ArmStart) -> Result<(), StoreError> {
-        append(&mut self.arms, start).map_err(|source| self.failed(ARMS, source))
+        // Verdicts rest on these proofs.
+        self.arms
+            .append(start)
+            .and_then(|()| self.arms.file.sync_data())
+            .map_err(|source| self.failed(ARMS, source))
     }
 
     /// Appends a trial and the stacks first seen in it, and waits until both are on disk.
@@ -113,28 +193,38 @@ impl Store {
     pub fn trial(&mut self, trial: &TrialRecord, stacks: &[StackRecord]) -> Result<(), StoreError> {
         // Stacks first: a trial on disk never names a stack that is not.
         for stack in stacks {
-            append(&mut self.stacks, stack).map_err(|source| self.failed(STACKS, source))?;
+            self.stacks.append(stack).map_err(|source| self.failed(STACKS, source))?;
         }
-        append(&mut self.trials, trial)
-            .and_then(|()| self.stacks.sync_data())
-            .and_then(|()| self.trials.sync_data())
+        self.trials
+            .append(trial)
+            .and_then(|()| self.stacks.file.sync_data())
+            .and_then(|()| self.trials.file.sync_data())
             .map_err(|source| self.failed(TRIALS, source))?;
         self.written += 1;
         Ok(())
     }
 
-    /// Writes how the run ended.
+    /// Writes how the run ended and what the files hold, and waits until all is on disk.
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn end(&self, end: &RunEnd) -> Result<(), StoreError> {
-        self.whole(END, to_json(end))
+    pub fn end(&mut self, end: &RunEnd) -> Result<(), StoreError> {
+        let mut files = self.wholes.clone();
+        for (name, lines) in [(ARMS, &self.arms), (TRIALS, &self.trials), (STACKS, &self.stacks)] {
+            lines.file.sync_data().map_err(|source| self.failed(name, source))?;
+            files.insert(name.to_owned(), lines.held.clone().sum());
+        }
+        self.whole(END, to_json(&EndFile { end: end.clone(), files }))
     }
 
-    fn whole(&self, name: &str, bytes: io::Result<Vec<u8>>) -> Result<(), StoreError> {
-        bytes
-            .and_then(|bytes| write_whole(&self.directory, name, &bytes))
-            .map_err(|source| self.failed(name, source))
+    fn whole(&mut self, name: &str, bytes: io::Result<Vec<u8>>) -> Result<(), StoreError> {
+        let written = bytes.and_then(|bytes| {
+            write_whole(&self.directory, name, &bytes)?;
+            Ok(sums::of(&bytes))
+        });
+        let sum = written.map_err(|source| self.failed(name, source))?;
+        self.wholes.insert(name.to_owned(), sum);
+        Ok(())
     }
 
     fn failed(&self, name: &str, source: io::Error) -> StoreError {
@@ -142,15 +232,29 @@ impl Store {
     }
 }
 
-/// Writes a file beside its final place, then renames it there.
-///
-/// # Errors
-/// Where any step fails; the final place is then untouched.
-pub fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+/// Makes a directory that was not there, with parents.
+fn make(directory: &Path) -> Result<(), StoreError> {
+    let told = |source| StoreError::Make { path: directory.to_owned(), source };
+    let parent = directory.parent().filter(|path| !path.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        fs::create_dir_all(parent).map_err(told)?;
+    }
+    match fs::create_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(StoreError::Occupied { path: directory.to_owned() })
+        }
+        made => made.map_err(told),
+    }
+}
+
+/// Writes a file beside its final place, then renames it there, for good: the directory's entry
+/// is on disk too.
+fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let draft = directory.join(format!(".{name}.draft"));
-    let written = File::create(&draft)
+    let written = File::create_new(&draft)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&draft, directory.join(name)));
+        .and_then(|()| fs::rename(&draft, directory.join(name)))
+        .and_then(|()| File::open(directory)?.sync_all());
     if written.is_err() {
         // The first error is the one worth reporting.
         let _ = fs::remove_file(&draft);
@@ -162,11 +266,4 @@ fn to_json<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(value).map_err(io::Error::from)?;
     bytes.push(b'\n');
     Ok(bytes)
-}
-
-/// One line in one write, so that a crash tears at most this line.
-fn append<T: Serialize>(file: &mut File, value: &T) -> io::Result<()> {
-    let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
-    line.push(b'\n');
-    file.write_all(&line)
 }

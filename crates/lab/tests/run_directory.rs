@@ -5,8 +5,10 @@
 use kneepoint_lab::open::{OpenError, open};
 use kneepoint_lab::store::{self, Store};
 use kneepoint_vocab::*;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 fn host() -> Host {
     Host {
@@ -47,6 +49,7 @@ fn plan() -> Plan {
         }],
         slice: Nanos::from_millis(500),
         ramp: Nanos::from_millis(100),
+        settle: Nanos(0),
         sweep_blocks: 1,
         effect_blocks: (1, 2),
         blocks_per_start: 1,
@@ -76,6 +79,7 @@ fn trial(block: u32) -> TrialRecord {
         latency: Some(Latency::default()),
         counts: None,
         stability: None,
+        settling: None,
         pollution: Pollution::default(),
         disposition: Disposition::Kept,
         facts: vec![
@@ -96,29 +100,41 @@ fn stack(id: u32) -> StackRecord {
     StackRecord { id: StackId(id), frames: vec![frame], truncated: false }
 }
 
-fn written(directory: &Path, trials: u32) {
+/// A run of so many trials, and the folder that it lies in.
+fn written(trials: u32) -> (TempDir, PathBuf) {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("run");
+    write(&directory, trials);
+    (root, directory)
+}
+
+fn write(directory: &Path, trials: u32) {
     let mut store = Store::create(directory, &host(), &plan()).unwrap();
     let start = ArmStart {
         arm: ArmId::new(ArmId::BASELINE),
         start: 0,
         proofs: vec![],
         ready_after: Seconds(0.5),
+        environment: Vec::new(),
         settings: vec![],
     };
     store.arm(&start).unwrap();
     for block in 0..trials {
         store.trial(&trial(block), &[stack(block)]).unwrap();
     }
-    let end =
-        RunEnd { elapsed: Nanos(1), stopped_by: "decided".into(), steady: true, remarks: vec![] };
+    let end = RunEnd {
+        elapsed: Nanos(1),
+        stopped_by: "decided".to_owned().into(),
+        steady: true,
+        remarks: vec![],
+    };
     store.end(&end).unwrap();
 }
 
 #[test]
 fn what_was_written_is_read_back() {
-    let root = tempfile::tempdir().unwrap();
-    written(root.path(), 3);
-    let record = open(root.path()).unwrap();
+    let (_root, directory) = written(3);
+    let record = open(&directory).unwrap();
     assert_eq!(record.host, host());
     assert_eq!(record.plan, plan());
     assert_eq!(record.trials, (0..3).map(trial).collect::<Vec<_>>());
@@ -129,24 +145,22 @@ fn what_was_written_is_read_back() {
 
 #[test]
 fn a_second_run_does_not_overwrite_the_first() {
-    let root = tempfile::tempdir().unwrap();
-    written(root.path(), 1);
-    let error = Store::create(root.path(), &host(), &plan()).unwrap_err();
+    let (_root, directory) = written(1);
+    let error = Store::create(&directory, &host(), &plan()).unwrap_err();
     assert!(error.to_string().contains("--out"), "{error}");
-    assert_eq!(open(root.path()).unwrap().trials.len(), 1);
+    assert_eq!(open(&directory).unwrap().trials.len(), 1);
 }
 
 /// Cuts each appended file at each byte: every whole line before the cut is kept.
 #[test]
 fn a_cut_loses_at_most_the_line_it_falls_into() {
-    let root = tempfile::tempdir().unwrap();
-    written(root.path(), 3);
+    let (_root, directory) = written(3);
     for name in [store::TRIALS, store::STACKS, store::ARMS] {
-        let path = root.path().join(name);
+        let path = directory.join(name);
         let whole = fs::read(&path).unwrap();
         for cut in 0..=whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
-            let record = open(root.path()).unwrap();
+            let record = open(&directory).unwrap();
             let lines = whole[..cut].iter().filter(|&&byte| byte == b'\n').count();
             let kept = match name {
                 store::TRIALS => record.trials.len(),
@@ -155,8 +169,7 @@ fn a_cut_loses_at_most_the_line_it_falls_into() {
             };
             // A cut just before the newline leaves a whole record.
             assert!(kept == lines || kept == lines + 1, "{name} cut at {cut}: {kept} of {lines}");
-            let is_torn = kept == lines && cut > 0 && whole[cut - 1] != b'\n';
-            assert_eq!(!record.torn.is_empty(), is_torn, "{name} cut at {cut}");
+            assert_eq!(!record.torn.is_empty(), cut < whole.len(), "{name} cut at {cut}");
             for trial in &record.trials {
                 for fact in &trial.facts {
                     if let Fact::Stack(weight) = fact {
@@ -171,13 +184,12 @@ fn a_cut_loses_at_most_the_line_it_falls_into() {
 
 #[test]
 fn a_cut_in_a_whole_file_is_named() {
-    let root = tempfile::tempdir().unwrap();
-    written(root.path(), 1);
-    for name in [store::HOST, store::PLAN, store::END] {
-        let path = root.path().join(name);
+    let (_root, directory) = written(1);
+    for name in [store::HOST, store::PLAN] {
+        let path = directory.join(name);
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-        let error = open(root.path()).unwrap_err().to_string();
+        let error = open(&directory).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains("damaged"), "{error}");
         assert!(!error.contains('\n'), "more than one line: {error}");
         fs::write(&path, &whole).unwrap();
@@ -186,15 +198,93 @@ fn a_cut_in_a_whole_file_is_named() {
 
 #[test]
 fn another_schema_is_refused_and_says_who_wrote_it() {
-    let root = tempfile::tempdir().unwrap();
-    written(root.path(), 1);
-    let path = root.path().join(store::HOST);
+    let (_root, directory) = written(1);
+    let path = directory.join(store::HOST);
     let text = fs::read_to_string(&path).unwrap();
     let other = text.replace("\"schema\": 1", "\"schema\": 99").replace("0.1.0", "9.9.9");
     fs::write(&path, other).unwrap();
-    let error = open(root.path()).unwrap_err();
+    let error = open(&directory).unwrap_err();
     assert!(matches!(error, OpenError::Schema { found: 99, .. }), "{error}");
     assert!(error.to_string().contains("9.9.9"), "{error}");
+}
+
+/// Two that begin at once never share a directory: each name is given once.
+#[test]
+fn runs_at_once_get_directories_of_their_own() {
+    let root = tempfile::tempdir().unwrap();
+    let place = root.path().join("deep/2026-01-02");
+    let made: Vec<PathBuf> = std::thread::scope(|scope| {
+        let begin = || {
+            let store = Store::create_beside(&place, &host(), &plan()).unwrap();
+            store.directory().to_owned()
+        };
+        let handles: Vec<_> = (0..16).map(|_| scope.spawn(begin)).collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+    });
+    assert_eq!(made.iter().collect::<BTreeSet<_>>().len(), 16, "{made:?}");
+    for number in 2..=16 {
+        assert!(made.contains(&root.path().join(format!("deep/2026-01-02-{number}"))));
+    }
+    let explicit: Vec<bool> = std::thread::scope(|scope| {
+        let begin = || Store::create(&root.path().join("out"), &host(), &plan()).is_ok();
+        let handles: Vec<_> = (0..16).map(|_| scope.spawn(begin)).collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+    });
+    assert_eq!(explicit.iter().filter(|made| **made).count(), 1);
+}
+
+/// Whatever is flipped or cut in a finished run is noticed, or leaves what was written.
+#[test]
+fn a_changed_byte_anywhere_is_noticed() {
+    let (_root, directory) = written(2);
+    for name in [store::TRIALS, store::STACKS, store::ARMS, store::HOST, store::PLAN] {
+        let path = directory.join(name);
+        let whole = fs::read(&path).unwrap();
+        for place in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[place] ^= 1;
+            fs::write(&path, &flipped).unwrap();
+            let noticed = open(&directory).map_or(true, |record| !record.torn.is_empty());
+            assert!(noticed, "{name}: byte {place} was flipped");
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+}
+
+#[test]
+fn an_end_that_cannot_be_read_is_none() {
+    let (_root, directory) = written(1);
+    let path = directory.join(store::END);
+    let whole = fs::read(&path).unwrap();
+    for cut in [0, 1, whole.len() / 2, whole.len() - 3] {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let record = open(&directory).unwrap();
+        assert_eq!((record.end, record.trials.len()), (None, 1), "cut at {cut}");
+        assert_eq!(record.torn, ["end.json is not readable"]);
+    }
+}
+
+#[test]
+fn nothing_but_regular_files_is_read() {
+    let (root, directory) = written(1);
+    let outside = root.path().join("outside");
+    for name in [store::TRIALS, store::STACKS, store::ARMS, store::HOST, store::PLAN, store::END] {
+        let path = directory.join(name);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&outside, &whole).unwrap();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&outside, &path).unwrap();
+        let error = open(&directory).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("link"), "{error}");
+        fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let error = open(&directory).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("regular"), "{error}");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, &whole).unwrap();
+    }
+    assert_eq!(open(&directory).unwrap().torn, Vec::<String>::new());
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! * [`bounds`]: operational bounds, which need no fit and hold for any system.
 //! * [`usl`]: the universal scalability law.
 //! * [`amdahl`]: its special case without coherency.
+//! * [`decision`]: which treatments of a run are decided; the lab and the analysis share it.
+//! * [`proven`]: whether a variant was shown to be what it claims to be.
 //! * [`law`]: what both fits share: effective clients, relative residuals, identifiability.
 //!
 //! A law describes the levels it was fitted to. What the levels cannot determine is said in
@@ -10,7 +12,11 @@
 
 pub mod amdahl;
 pub mod bounds;
+pub mod decision;
 pub mod law;
+pub mod proven;
+pub mod sim;
+pub mod twin;
 pub mod usl;
 
 pub use law::{LawFit, Point};

@@ -4,17 +4,31 @@
 
 #include "reason.h"
 
-static __always_inline u32 class_of(struct control *c, struct task_struct *p)
+/* What a thread belongs to. `core` remembers it for the processes it saw last, until a process
+ * joins or leaves the system; 0 where there is no account to remember it in. */
+static __always_inline u32 class_of(struct control *c, struct core *core, struct task_struct *p)
 {
 	if (p->pid == 0)
 		return C_IDLE;
 	if (p->flags & PF_KTHREAD)
 		return C_KERNEL;
 	u32 tgid = p->tgid;
-	u32 *class = bpf_map_lookup_elem(&targets, &tgid);
-	if (class)
-		return *class;
-	return tgid == c->self_tgid ? C_KNEEPOINT : C_FOREIGN;
+	/* Never 0: the highest bit is set. */
+	u64 *seen = core ? &core->classes[tgid % CLASS_CACHE] : 0;
+	u64 about = (1ULL << 63) | (u64)(c->targets_changed & 0xfffffff) << 35 | tgid;
+	if (seen && (*seen & ~(7ULL << 32)) == about)
+		return *seen >> 32 & 7;
+	u32 *known = bpf_map_lookup_elem(&targets, &tgid);
+	u32 class = known ? *known : tgid == c->self_tgid ? C_KNEEPOINT : C_FOREIGN;
+	if (seen)
+		*seen = about | (u64)(class & 7) << 32;
+	return class;
+}
+
+/* A process joined or left the system: what cores remember no longer holds. */
+static __always_inline void forget_classes(struct control *c)
+{
+	__sync_fetch_and_add(&c->targets_changed, 1);
 }
 
 /* This core's account; made anew for the window on its first event, from what it runs. */
@@ -24,11 +38,12 @@ static __always_inline struct core *this_core(struct control *c, struct task_str
 	struct core *core = bpf_map_lookup_elem(&cores, &zero);
 	if (!core || core->generation == c->window)
 		return core;
-	u64 marks = core->marks;
+	u64 marks = core->marks, seed = core->seed;
 	__builtin_memset(core, 0, sizeof *core);
 	core->marks = marks;
+	core->seed = seed ? seed : bpf_get_prandom_u32();
 	core->ts = c->window;
-	core->class = class_of(c, running);
+	core->class = class_of(c, core, running);
 	if (core->class == C_IDLE)
 		core->stretch_begin = c->window;
 	core->generation = c->window;
@@ -53,35 +68,49 @@ static __always_inline void charge_core(struct core *core, u64 now, u32 next)
 		core->ts = now;
 }
 
-static __always_inline struct thread *find(struct control *c, u32 tid)
+/* Takes the first free place of those that a thread may have. */
+RARE struct thread *claim(struct control *c, u32 tid)
 {
-	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
-	return t && t->generation == c->window ? t : 0;
+	for (u32 probe = 0; probe < PROBES; probe++) {
+		u32 slot = slot_of(tid, probe);
+		struct thread *t = bpf_map_lookup_elem(&threads, &slot);
+		if (!t)
+			return 0;
+		u64 old = t->owner;
+		if (old >> 32 == c->number)
+			continue;
+		if (__sync_val_compare_and_swap(&t->owner, old, owner_of(c, tid)) == old)
+			return t;
+	}
+	return 0;
+}
+
+RARE struct thread *begin(struct control *c, struct task_struct *p, u8 proven)
+{
+	u32 tid = p->pid;
+	struct thread *t = claim(c, tid);
+	if (!t) {
+		count(N_THREADS_FULL);
+		return 0;
+	}
+	u64 born = p->start_time;
+	__builtin_memset(&t->ts, 0, sizeof *t - sizeof t->owner);
+	t->ts = t->birth = born > c->window ? born : c->window;
+	t->expected = 1000000;
+	t->nr = -1;
+	t->tgid = p->tgid;
+	t->state = proven;
+	t->role = bpf_map_lookup_elem(&clients, &tid) ? 1 : 0;
+	copy_comm(t->comm, p->comm);
+	return t;
 }
 
 /* The entry of a thread of the system, made on its first event in the window; `proven` is the
  * state that this event shows it to have been in since then. */
 static __always_inline struct thread *follow(struct control *c, struct task_struct *p, u8 proven)
 {
-	u32 tid = p->pid;
-	struct thread *t = bpf_map_lookup_elem(&threads, &tid);
-	if (t && t->generation == c->window)
-		return t;
-	struct thread fresh = {};
-	u64 born = p->start_time;
-	fresh.generation = c->window;
-	fresh.ts = fresh.birth = born > c->window ? born : c->window;
-	fresh.expected = 1000000;
-	fresh.nr = -1;
-	fresh.tgid = p->tgid;
-	fresh.state = proven;
-	fresh.role = bpf_map_lookup_elem(&clients, &tid) ? 1 : 0;
-	copy_comm(fresh.comm, p->comm);
-	if (bpf_map_update_elem(&threads, &tid, &fresh, BPF_ANY)) {
-		count(N_THREADS_FULL);
-		return 0;
-	}
-	return bpf_map_lookup_elem(&threads, &tid);
+	struct thread *t = find(c, p->pid);
+	return t ? t : begin(c, p, proven);
 }
 
 static __always_inline void key_of(struct wait_key *k, struct thread *t)
@@ -94,25 +123,66 @@ static __always_inline void key_of(struct wait_key *k, struct thread *t)
 	k->role = t->role;
 }
 
-static __always_inline void add_wait(struct thread *t, struct wait_key *k, u64 blocked, u64 idle)
+/* Puts a part into the sum of all threads of the name, and frees it. */
+RARE void flush_part(struct thread *t, struct wait_part *part)
 {
-	struct wait_value *v = bpf_map_lookup_elem(&waits, k);
+	struct wait_key k;
+	if (!part->used)
+		return;
+	copy_comm(k.comm, t->comm);
+	k.object = part->object;
+	k.nr = part->nr;
+	k.op = part->op;
+	k.reason = part->reason;
+	k.role = t->role;
+	part->used = 0;
+	struct wait_value *v = bpf_map_lookup_elem(&waits, &k);
 	if (!v) {
-		struct wait_value zero = {};
-		bpf_map_update_elem(&waits, k, &zero, BPF_NOEXIST);
-		v = bpf_map_lookup_elem(&waits, k);
+		if (!bpf_map_update_elem(&waits, &k, &part->sum, BPF_NOEXIST))
+			return;
+		v = bpf_map_lookup_elem(&waits, &k);
 		if (!v) {
 			count(N_WAITS_FULL);
 			return;
 		}
 	}
-	v->blocked += blocked;
-	v->count += 1;
-	if (blocked > v->longest)
-		v->longest = blocked;
-	v->idle += idle;
+	v->blocked += part->sum.blocked;
+	v->count += part->sum.count;
+	if (part->sum.longest > v->longest)
+		v->longest = part->sum.longest;
+	v->idle += part->sum.idle;
+	for (int i = 0; i < 5; i++)
+		v->holders[i] += part->sum.holders[i];
+}
+
+static __always_inline void flush_parts(struct thread *t)
+{
+	for (int i = 0; i < PARTS; i++)
+		flush_part(t, &t->parts[i]);
+}
+
+/* Adds the wait of `t` that ends to the part for what it waited for. Most threads wait for the
+ * same thing again and again; futexes, which are many, do not drive the others out. */
+static __always_inline void add_wait(struct thread *t, u64 blocked, u64 idle)
+{
+	struct wait_part *part = &t->parts[t->reason == R_FUTEX];
+	if (!part->used || part->object != t->object || part->nr != t->nr || part->op != t->op ||
+	    part->reason != t->reason) {
+		flush_part(t, part);
+		__builtin_memset(part, 0, sizeof *part);
+		part->object = t->object;
+		part->nr = t->nr;
+		part->op = t->op;
+		part->reason = t->reason;
+		part->used = 1;
+	}
+	part->sum.blocked += blocked;
+	part->sum.count += 1;
+	if (blocked > part->sum.longest)
+		part->sum.longest = blocked;
+	part->sum.idle += idle;
 	if (t->holder <= H_UNKNOWN)
-		v->holders[t->holder] += 1;
+		part->sum.holders[t->holder] += 1;
 }
 
 /* Length of the overlap of [begin, end] with the core's open stretch, scaled by the share of it
@@ -163,7 +233,7 @@ static __always_inline void close_stretch(struct core *core)
 }
 
 /* Tells user space how long the sampled wait lasted. */
-static __always_inline void report_mark(struct thread *t, struct wait_key *k, u64 blocked)
+RARE void report_mark(struct thread *t, u64 blocked)
 {
 	struct wait_record *r = bpf_ringbuf_reserve(&records, sizeof *r, 0);
 	if (!r) {
@@ -173,19 +243,17 @@ static __always_inline void report_mark(struct thread *t, struct wait_key *k, u6
 	r->id = t->mark;
 	r->p = t->mark_p;
 	r->blocked = blocked;
-	r->key = *k;
+	key_of(&r->key, t);
 	bpf_ringbuf_submit(r, 1 /* no wake-up: read when the window ends */);
 }
 
 static __always_inline void finish_wait(struct thread *t, u64 now, u64 idle)
 {
-	struct wait_key k;
 	u64 end = t->wake_ts ? t->wake_ts : now, blocked = since(t->block_start, end);
-	key_of(&k, t);
-	add_wait(t, &k, blocked, idle);
+	add_wait(t, blocked, idle);
 	t->expected = t->expected - t->expected / 4 + blocked / 4;
 	if (t->mark)
-		report_mark(t, &k, blocked);
+		report_mark(t, blocked);
 	t->mark = 0;
 	t->block_start = 0;
 	t->wake_ts = 0;
@@ -210,11 +278,12 @@ static __always_inline void enter(struct core *core, struct thread *t, u64 now)
 	t->ts = now;
 }
 
-static __always_inline void bury(struct task_struct *p, struct thread *t, u64 now)
+RARE void bury(struct control *c, struct task_struct *p, struct thread *t, u64 now)
 {
 	struct group_key k;
 	struct group_value zero = {}, *v;
-	u32 tid = p->pid, tgid = p->tgid;
+	u32 tgid = p->tgid;
+	flush_parts(t);
 	copy_comm(k.comm, t->comm);
 	k.role = t->role;
 	v = bpf_map_lookup_elem(&exited, &k);
@@ -233,11 +302,20 @@ static __always_inline void bury(struct task_struct *p, struct thread *t, u64 no
 	} else {
 		count(N_EXITED_FULL);
 	}
-	bpf_map_delete_elem(&threads, &tid);
+	t->owner = 0;
 	/* The last thread of a process: its number may soon be a stranger's, and a system that
 	 * begets processes all the time must not fill the map with dead ones. */
-	if (BPF_CORE_READ(p, signal, live.counter) == 0)
+	if (BPF_CORE_READ(p, signal, live.counter) == 0) {
 		bpf_map_delete_elem(&targets, &tgid);
+		forget_classes(c);
+	}
+}
+
+/* 32 random bits, by a linear congruence (Knuth, The Art of Computer Programming 2, 3.3.4). */
+static __always_inline u32 random_of(struct core *core)
+{
+	core->seed = core->seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return core->seed >> 32;
 }
 
 /* Takes the blocking thread's stack with a probability in proportion to the wait expected. */
@@ -251,7 +329,7 @@ static __always_inline void mark_block(u64 *ctx, struct control *c, struct core 
 		p = (t->expected << 32) / always_from;
 	if (p < 1ULL << 22)
 		p = 1ULL << 22;
-	if (bpf_get_prandom_u32() >= p)
+	if (random_of(core) >= p)
 		return;
 	struct mark m = { .p = p, .kind = MARK_BLOCK, .tid = tid };
 	core->marks += 1;
@@ -265,10 +343,10 @@ static __always_inline void mark_block(u64 *ctx, struct control *c, struct core 
 	t->mark_p = p;
 }
 
-static __always_inline void mark_waker(u64 *ctx, struct control *c, struct thread *t)
+RARE void mark_waker(u64 *ctx, struct control *c, struct thread *t)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
-	if (class_of(c, waker) != C_SYSTEM || !wakes_on_purpose(waker, t->reason))
+	if (class_of(c, 0, waker) != C_SYSTEM || !wakes_on_purpose(waker, t->reason))
 		return;
 	struct mark m = { .id = t->mark, .p = t->mark_p, .kind = MARK_WAKER, .tid = waker->pid };
 	if (bpf_perf_event_output(ctx, &stack_events, BPF_F_CURRENT_CPU, &m, sizeof m))
@@ -281,8 +359,11 @@ static __always_inline void leave(u64 *ctx, struct control *c, struct core *core
 				  u32 prev_state)
 {
 	u64 d = since(t->ts, now);
-	count(N_SWITCHES);
-	copy_comm(t->comm, p->comm); /* only a running thread renames itself */
+	core->switches += 1;
+	if (!same_comm(t->comm, p->comm)) { /* only a running thread renames itself */
+		flush_parts(t);
+		copy_comm(t->comm, p->comm);
+	}
 	if (t->state == RUN) {
 		t->run += d;
 	} else {
@@ -299,14 +380,14 @@ static __always_inline void leave(u64 *ctx, struct control *c, struct core *core
 		return;
 	}
 	if (prev_state & 0x80 /* TASK_DEAD */) {
-		bury(p, t, now);
+		bury(c, p, t, now);
 		return;
 	}
 	t->state = BLK;
 	t->block_start = now;
 	t->wake_ts = 0;
 	t->mark = 0;
-	classify(p, t, 1);
+	classify(c, p, t, 1);
 	mark_block(ctx, c, core, p->pid, t);
 }
 

@@ -70,11 +70,10 @@ struct hrtimer {
 	void *function;
 } PAI;
 
-/* Saved user registers of x86-64, from r10 to orig_ax (offset 56 to 128 in struct pt_regs). */
-struct user_regs {
-	u64 r10, r9, r8, ax, cx, dx, si, di, orig_ax;
-};
-#define USER_REGS_OFFSET 56
+/* Saved user registers of x86-64. */
+struct pt_regs {
+	u64 r10, dx, si, di, orig_ax;
+} PAI;
 
 enum {
 	BPF_MAP_TYPE_HASH = 1,
@@ -85,6 +84,7 @@ enum {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+#define BPF_F_MMAPABLE (1U << 10)
 #define BPF_F_CURRENT_CPU 0xffffffffULL
 
 #include <bpf/bpf_helpers.h>

@@ -9,12 +9,11 @@
 /* The open file of a descriptor; 0 where there is none. */
 static __always_inline struct file *file_of_fd(struct task_struct *p, u32 fd)
 {
-	struct file **table = 0, *file = 0;
-	u32 limit = BPF_CORE_READ(p, files, fdt, max_fds);
-	if (fd >= limit)
+	struct file *file = 0;
+	struct fdtable *table = p->files->fdt;
+	if (fd >= table->max_fds)
 		return 0;
-	table = BPF_CORE_READ(p, files, fdt, fd);
-	if (bpf_probe_read_kernel(&file, sizeof file, table + fd))
+	if (bpf_probe_read_kernel(&file, sizeof file, table->fd + fd))
 		return 0;
 	return file;
 }
@@ -37,18 +36,18 @@ static __always_inline u8 reason_of_fd(struct task_struct *p, u32 fd)
 }
 
 /* What the thread that the futex word's owner field names is doing. */
-static __always_inline u8 holder_of(u64 generation, u64 word)
+static __always_inline u8 holder_of(struct control *c, u64 word)
 {
 	u32 owner = 0;
 	if (bpf_probe_read_user(&owner, sizeof owner, (void *)(word + 8)) || !owner)
 		return H_UNKNOWN;
-	struct thread *h = bpf_map_lookup_elem(&threads, &owner);
-	if (!h || h->generation != generation)
+	struct thread *h = find(c, owner);
+	if (!h)
 		return H_UNKNOWN;
 	return h->state == RUN ? H_RUN : h->state == RQ ? H_RQ : h->state == BLK ? H_BLK : H_UNKNOWN;
 }
 
-static __always_inline u8 reason_of_poll(struct task_struct *p, struct user_regs *g, int is_current)
+static __always_inline u8 reason_of_poll(struct task_struct *p, struct pt_regs *g, int is_current)
 {
 	s32 fd;
 	if (is_current && g->si == 1 && !bpf_probe_read_user(&fd, sizeof fd, (void *)g->di) && fd >= 0) {
@@ -58,20 +57,21 @@ static __always_inline u8 reason_of_poll(struct task_struct *p, struct user_regs
 	return R_POLL;
 }
 
-static __always_inline void futex_wait(struct thread *t, struct user_regs *g, int is_current)
+static __always_inline void futex_wait(struct control *c, struct thread *t, struct pt_regs *g,
+				       int is_current)
 {
 	t->reason = R_FUTEX;
 	t->object = g->di;
 	t->op = ((u16)g->si & 0x3fff) | (g->r10 ? OP_TIMED : 0);
-	t->holder = is_current ? holder_of(t->generation, g->di) : H_UNKNOWN;
+	t->holder = is_current ? holder_of(c, g->di) : H_UNKNOWN;
 }
 
-static __always_inline void by_call(struct task_struct *p, struct thread *t, struct user_regs *g,
-				    int is_current)
+static __always_inline void by_call(struct control *c, struct task_struct *p, struct thread *t,
+				    struct pt_regs *g, int is_current)
 {
 	switch (t->nr) {
 	case 202:
-		futex_wait(t, g, is_current);
+		futex_wait(c, t, g, is_current);
 		return;
 	case 455: /* futex_wait(addr, val, mask, flags, timeout) */
 		t->reason = R_FUTEX;
@@ -108,7 +108,7 @@ static __always_inline void by_call(struct task_struct *p, struct thread *t, str
 }
 
 /* Whether a call works on one open file, and by which of its arguments. */
-static __always_inline int descriptor_of(s32 nr, struct user_regs *g, u32 *fd)
+static __always_inline int descriptor_of(s32 nr, struct pt_regs *g, u32 *fd)
 {
 	switch (nr) {
 	case 0: case 1: case 8: case 17: case 18: case 19: case 20: case 40: case 74: case 75:
@@ -123,7 +123,7 @@ static __always_inline int descriptor_of(s32 nr, struct user_regs *g, u32 *fd)
 }
 
 /* Which lock of the process or of its file a sleeping lock of the kernel is, as bits of op. */
-static __always_inline u16 identity_of(struct task_struct *p, struct user_regs *g, s32 nr, u64 lock)
+RARE u16 identity_of(struct task_struct *p, struct pt_regs *g, s32 nr, u64 lock)
 {
 	u32 fd;
 	struct mm_struct *mm = p->mm;
@@ -144,41 +144,33 @@ static __always_inline u16 identity_of(struct task_struct *p, struct user_regs *
 }
 
 /* Fills the identity of the wait that `task` begins (is_current) or is found in. */
-static __always_inline void classify(struct task_struct *task, struct thread *t, int is_current)
+static __always_inline void classify(struct control *c, struct task_struct *task, struct thread *t,
+				     int is_current)
 {
-	struct user_regs g = {};
+	struct pt_regs *g = (void *)bpf_task_pt_regs(task);
 	u32 depth = t->depth;
-	s32 before = t->nr;
-	u64 before_object = t->object;
-	u16 before_op = t->op;
+	s32 nr = (s32)g->orig_ax;
 
+	t->holder = H_NONE;
+	if (nr == 219 && !depth && !BPF_CORE_READ_BITFIELD(task, in_iowait)) {
+		/* restart_syscall: the arguments of the call that goes on are lost, its kind is not */
+		return;
+	}
 	t->object = 0;
 	t->op = 0;
-	t->holder = H_NONE;
-	t->nr = -1;
-	void *regs = (void *)bpf_task_pt_regs(task);
-	int known = regs && !bpf_probe_read_kernel(&g, sizeof g, regs + USER_REGS_OFFSET);
-	if (known)
-		t->nr = (s32)g.orig_ax;
+	t->nr = nr;
 	if (depth > 0 && depth <= 4) {
 		u64 lock = t->locks[(depth - 1) & 3].addr;
 		t->reason = R_KLOCK;
 		t->object = lock;
 		t->op = t->lock_flags[(depth - 1) & 3] & 0xff;
-		t->op |= identity_of(task, &g, t->nr, lock);
+		t->op |= identity_of(task, g, nr, lock);
 	} else if (BPF_CORE_READ_BITFIELD(task, in_iowait)) {
 		t->reason = R_DEVICE;
-	} else if (!known) {
-		t->reason = R_OTHER;
-	} else if (t->nr < 0) {
+	} else if (nr < 0) {
 		t->reason = R_FAULT;
-	} else if (t->nr == 219) {
-		/* restart_syscall: the arguments of the call that goes on are lost, its kind is not */
-		t->nr = before;
-		t->object = before_object;
-		t->op = before_op;
 	} else {
-		by_call(task, t, &g, is_current);
+		by_call(c, task, t, g, is_current);
 	}
 }
 
@@ -186,16 +178,13 @@ static __always_inline void classify(struct task_struct *task, struct thread *t,
  * interrupt that merely borrowed it leaves other registers. */
 static __always_inline int wakes_on_purpose(struct task_struct *waker, u8 reason)
 {
-	struct user_regs g;
-	void *regs = (void *)bpf_task_pt_regs(waker);
-	if (!regs || bpf_probe_read_kernel(&g, sizeof g, regs + USER_REGS_OFFSET))
-		return 0;
-	s32 nr = (s32)g.orig_ax;
+	struct pt_regs *g = (void *)bpf_task_pt_regs(waker);
+	s32 nr = (s32)g->orig_ax;
 	if (nr < 0)
 		return 0;
 	if (reason != R_FUTEX)
 		return reason != R_TIMER && reason != R_DEVICE;
-	u32 op = g.si & 0x7f;
+	u32 op = g->si & 0x7f;
 	return nr == 60 || nr == 231 || nr == 454 ||
 	       (nr == 202 && op != 0 && op != 9 && op != 6 && op != 13);
 }

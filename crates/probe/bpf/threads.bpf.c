@@ -24,7 +24,7 @@ int on_switch(u64 *ctx)
 	struct core *core = this_core(c, prev);
 	if (!core)
 		return 0;
-	u32 next_class = class_of(c, next);
+	u32 next_class = class_of(c, core, next);
 	struct thread *t;
 
 	if (core->class == C_SYSTEM && (t = follow(c, prev, RUN)))
@@ -35,7 +35,39 @@ int on_switch(u64 *ctx)
 			enter(core, t, now);
 		close_stretch(core);
 	}
+	if (!(++core->runs % TIMED))
+		core->timed += since(now, bpf_ktime_get_ns());
 	return 0;
+}
+
+/* This core's account where the window has one. */
+static __always_inline struct core *known_core(struct control *c)
+{
+	u32 zero = 0;
+	struct core *core = bpf_map_lookup_elem(&cores, &zero);
+	return core && core->generation == c->window ? core : 0;
+}
+
+static __always_inline void woken(struct control *c, struct task_struct *p, u8 proven)
+{
+	struct thread *t = find(c, p->pid);
+	if (!t) {
+		t = follow(c, p, proven);
+		if (!t)
+			return;
+		if (proven == BLK) {
+			t->block_start = t->ts;
+			classify(c, p, t, 0);
+		}
+	}
+	if (t->state != BLK)
+		return;
+	u64 now = bpf_ktime_get_ns();
+	t->blocked += since(t->ts, now);
+	t->wake_ts = now;
+	t->ts = now;
+	t->state = RQ;
+	t->preempted = 0;
 }
 
 static __always_inline int wake(struct task_struct *p, u8 proven)
@@ -43,26 +75,16 @@ static __always_inline int wake(struct task_struct *p, u8 proven)
 	struct control *c = control_words();
 	if (!c || !c->active)
 		return 0;
-	struct thread *t = find(c, p->pid);
-	if (!t) {
-		if (class_of(c, p) != C_SYSTEM)
-			return 0;
-		t = follow(c, p, proven);
-		if (!t)
-			return 0;
-		if (proven == BLK) {
-			t->block_start = t->ts;
-			classify(p, t, 0);
-		}
-	}
-	if (t->state != BLK)
+	struct core *core = known_core(c);
+	if (class_of(c, core, p) != C_SYSTEM)
 		return 0;
-	u64 now = bpf_ktime_get_ns();
-	t->blocked += since(t->ts, now);
-	t->wake_ts = now;
-	t->ts = now;
-	t->state = RQ;
-	t->preempted = 0;
+	if (core && !(++core->runs % TIMED)) {
+		u64 begin = bpf_ktime_get_ns();
+		woken(c, p, proven);
+		core->timed += since(begin, bpf_ktime_get_ns());
+	} else {
+		woken(c, p, proven);
+	}
 	return 0;
 }
 
@@ -83,6 +105,8 @@ int on_waking(u64 *ctx)
 	if (!c || !c->active)
 		return 0;
 	struct task_struct *p = (void *)ctx[0];
+	if (class_of(c, known_core(c), p) != C_SYSTEM)
+		return 0;
 	struct thread *t = find(c, p->pid);
 	if (t && t->mark && t->state == BLK)
 		mark_waker(ctx, c, t);
@@ -108,8 +132,20 @@ int on_fork(u64 *ctx)
 		u32 copy = *class;
 		if (bpf_map_update_elem(&targets, &to, &copy, BPF_ANY))
 			count(N_CLASSES_FULL);
+		struct control *c = control_words();
+		if (c)
+			forget_classes(c);
 	}
 	return 0;
+}
+
+/* The entry of the thread on this core, where the system has the core. */
+static __always_inline struct thread *current_thread(struct control *c)
+{
+	struct core *core = known_core(c);
+	if (!core || core->class != C_SYSTEM)
+		return 0;
+	return find(c, (u32)bpf_get_current_pid_tgid());
 }
 
 /* A waiter for a kernel lock: remembers which, for the wait that may follow. */
@@ -122,7 +158,7 @@ int on_contention_begin(u64 *ctx)
 	struct control *c = control_words();
 	if (!c || !c->active)
 		return 0;
-	struct thread *t = find(c, (u32)bpf_get_current_pid_tgid());
+	struct thread *t = current_thread(c);
 	if (!t)
 		return 0;
 	u64 lock = ctx[0];
@@ -146,7 +182,7 @@ int on_contention_end(u64 *ctx)
 	struct control *c = control_words();
 	if (!c || !c->active)
 		return 0;
-	struct thread *t = find(c, (u32)bpf_get_current_pid_tgid());
+	struct thread *t = current_thread(c);
 	if (!t || !t->depth)
 		return 0;
 	u64 lock = ctx[0];
@@ -172,9 +208,8 @@ int on_tick(u64 *ctx)
 	struct hrtimer *timer = (void *)ctx[0];
 	if ((u64)timer->function != c->tick)
 		return 0;
-	u32 zero = 0;
-	struct core *core = bpf_map_lookup_elem(&cores, &zero);
-	if (!core || core->generation != c->window || core->class != C_SYSTEM)
+	struct core *core = known_core(c);
+	if (!core || core->class != C_SYSTEM)
 		return 0;
 	count(N_TICKS);
 	if (bpf_get_prandom_u32() > c->tick_share)

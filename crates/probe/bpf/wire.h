@@ -44,11 +44,12 @@ struct control {
 	u32 tick_share;		/* share of ticks to take a stack at, x 2^32 */
 	u32 active;
 	u32 self_tgid;
+	u32 number;		/* of the window, from 1 on: names its entries in `threads` */
+	u32 targets_changed;	/* how often `targets` did, in the window */
 	u32 pad;
 };
 
 enum counter {
-	N_SWITCHES,		/* of threads of the system */
 	N_THREADS_FULL,
 	N_WAITS_FULL,
 	N_EXITED_FULL,
@@ -67,8 +68,24 @@ struct lock_entry {
 	u64 addr, ts;
 };
 
+struct wait_value {
+	u64 blocked, count, longest, idle;
+	u64 holders[5];
+};
+
+/* The waits of one thread for one thing, until another takes the place. */
+struct wait_part {
+	u64 object;
+	s32 nr;
+	u16 op;
+	u8 reason, used;
+	struct wait_value sum;
+};
+
+#define PARTS 2
+
 struct thread {
-	u64 generation;
+	u64 owner;		/* number of the window << 32 | tid; 0: free */
 	u64 ts;			/* begin of the present state */
 	u64 birth;		/* begin of its life within the window */
 	u64 run, rq_woken, rq_preempted, blocked;
@@ -80,6 +97,7 @@ struct thread {
 	char comm[16];
 	struct lock_entry locks[4];
 	u32 lock_flags[4];
+	struct wait_part parts[PARTS];
 	s32 nr;
 	u32 tgid;
 	u16 op;
@@ -94,11 +112,6 @@ struct wait_key {
 	u8 reason, role;
 };
 
-struct wait_value {
-	u64 blocked, count, longest, idle;
-	u64 holders[5];
-};
-
 struct group_key {
 	char comm[16];
 	u64 role;
@@ -108,6 +121,7 @@ struct group_value {
 	u64 threads, existed, run, rq_woken, rq_preempted, blocked, switches;
 };
 
+#define CLASS_CACHE 16
 struct core {
 	u64 generation;
 	u64 ts;
@@ -117,7 +131,15 @@ struct core {
 	u64 marks;
 	u64 class;
 	u64 watched;		/* the window is about this core: its idle time is charged */
+	u64 switches;		/* of threads of the system */
+	u64 runs;		/* of the programs on_switch and on_wakeup */
+	u64 timed;		/* ns that one in TIMED of these took */
+	u64 seed;		/* of its random numbers */
+	u64 classes[CLASS_CACHE];	/* of processes seen last, see class_of() */
 };
+
+/* A prime, lest of programs that run by turns always the same is timed. */
+#define TIMED 61
 
 struct mark {
 	u64 id, p;

@@ -3,8 +3,10 @@
 //! `wire` room.
 
 use std::io;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
 
 /// Plain structures exchanged with the kernel byte for byte.
 ///
@@ -172,6 +174,63 @@ pub(crate) fn map_drain<K: Wire, V: Wire>(
             return Ok(found);
         }
         first = false;
+    }
+}
+
+/// The elements of an array map that allows to be mapped (`BPF_F_MMAPABLE`), as they are now.
+pub(crate) struct MappedArray<V: Wire> {
+    base: NonNull<u8>,
+    length: usize,
+    stride: usize,
+    value: PhantomData<V>,
+}
+
+// SAFETY: the mapping belongs to this value alone, and it only reads.
+unsafe impl<V: Wire> Send for MappedArray<V> {}
+
+impl<V: Wire> MappedArray<V> {
+    /// Maps all `entries` of `map`.
+    pub(crate) fn new(map: BorrowedFd<'_>, entries: usize) -> io::Result<Self> {
+        let stride = size_of::<V>().next_multiple_of(8);
+        let length = stride * entries;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let base = unsafe {
+            let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, flags, map.as_raw_fd(), 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast())
+            .ok_or_else(|| io::Error::other("the map was mapped at address 0"))?;
+        Ok(Self { base, length, stride, value: PhantomData })
+    }
+
+    /// Elements whose first word satisfies `wanted`. Each is copied once; programs that write
+    /// meanwhile can leave it half old, half new.
+    pub(crate) fn filter(&self, wanted: impl Fn(u64) -> bool) -> Vec<V> {
+        let mut found = Vec::new();
+        for offset in (0..self.length).step_by(self.stride) {
+            // SAFETY: `offset` is a multiple of 8 and the element there lies within the mapping,
+            // which lives as long as `self`; any bytes are a valid `V`; volatile, since the
+            // kernel may write meanwhile.
+            unsafe {
+                let element = self.base.as_ptr().add(offset);
+                if wanted(element.cast::<u64>().read_volatile()) {
+                    found.push(element.cast::<V>().read_volatile());
+                }
+            }
+        }
+        found
+    }
+}
+
+impl<V: Wire> Drop for MappedArray<V> {
+    fn drop(&mut self) {
+        // SAFETY: base and length are those of the mapping made in `new`.
+        unsafe {
+            libc::munmap(self.base.as_ptr().cast(), self.length);
+        }
     }
 }
 

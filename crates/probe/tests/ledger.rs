@@ -11,7 +11,7 @@ mod crew;
 use common::{alone, assert_closed, cores, probe, ratio, waits, window};
 use crew::{Crew, compute, load_group};
 use kneepoint_probe::{CpuMeter, Observation, Probe, Target};
-use kneepoint_vocab::{Fact, StackKind, Tier, WaitReason};
+use kneepoint_vocab::{Fact, StackKind, Tier, Wait, WaitReason};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -167,6 +167,40 @@ fn pipe_partners_wait_for_a_pipe() {
         .map(|wait| wait.blocked.0)
         .sum();
     assert!(ratio(pipe, load_group(&seen).blocked.0) > 0.95, "{waits:?}");
+}
+
+/// Waits are summed by thread and only now and then by cause, and what they wait for is read in
+/// the cheapest way: no time may get lost between the two, nor a cause.
+#[test]
+fn waits_for_many_things_add_up_to_the_blocked_time() {
+    let _alone = alone();
+    let Some(mut probe) = probe("many waits", Tier::Full, false) else { return };
+    let locks: Arc<Vec<Mutex<()>>> = Arc::new((0..6).map(|_| Mutex::new(())).collect());
+    let work = |locks: Arc<Vec<Mutex<()>>>, step: usize| -> Box<dyn FnMut() + Send> {
+        let mut turn = 0;
+        Box::new(move || {
+            turn += step;
+            let held = locks[turn % locks.len()].lock().unwrap();
+            std::thread::sleep(Duration::from_micros(200));
+            drop(held);
+        })
+    };
+    let crew = Crew::start([1, 5, 1, 5].map(|step| work(Arc::clone(&locks), step)).into());
+    let seen = window(&mut probe, &crew.target(), WINDOW);
+    assert_closed("many waits", &seen);
+    let waits: Vec<_> = waits(&seen).into_iter().filter(|wait| wait.name == "load").collect();
+    let of = |call: i32| waits.iter().filter(move |wait| wait.key.syscall == call);
+    let blocked = |found: &mut dyn Iterator<Item = &&Wait>| found.map(|w| w.blocked.0).sum::<u64>();
+    let (locked, slept) = (blocked(&mut of(202)), blocked(&mut of(35)) + blocked(&mut of(230)));
+    let all = load_group(&seen).blocked.0;
+    let sum = locked + slept;
+    println!("many waits: locks {locked}, sleep {slept} of {all} ns");
+    assert!((ratio(sum, all) - 1.0).abs() < 0.005, "{sum} of {all}: {waits:?}");
+    for lock in locks.iter() {
+        let word = std::ptr::from_ref(lock) as u64;
+        let found = of(202).any(|wait| (word..word + 8).contains(&wait.key.object));
+        assert!(found, "each lock is a cause: {word} {waits:?}");
+    }
 }
 
 #[test]

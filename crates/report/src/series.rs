@@ -2,7 +2,10 @@
 
 use crate::words::Axis;
 use kneepoint_vocab::findings::Curve;
-use kneepoint_vocab::{Findings, Level};
+use kneepoint_vocab::{Findings, Latency, Level, Nanos};
+
+/// One figure of the response times.
+pub(crate) type ResponseTime = fn(&Latency) -> Nanos;
 
 /// The curves that a picture shows, fewest cores first, and what varies along each.
 #[derive(Clone, Debug)]

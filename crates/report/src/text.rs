@@ -9,8 +9,13 @@ use unicode_width::UnicodeWidthStr;
 fn steers(character: char) -> bool {
     character.is_control()
         || matches!(character,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}')
+            // The soft hyphen, the Arabic letter mark and the Mongolian vowel separator.
+            '\u{ad}' | '\u{61c}' | '\u{180e}'
+            // Spaces of no width, marks, embeddings, overrides and isolates of direction.
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
+            // Tags: a second, invisible text.
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Replaces every character that steers rather than prints by U+FFFD; line feeds and tabs
@@ -26,6 +31,43 @@ pub fn disarm(name: &str) -> Cow<'_, str> {
         other => other,
     };
     Cow::Owned(name.chars().map(harmless).collect())
+}
+
+/// A message for a terminal: [`disarm`]ed, and so long at most; the middle of a longer one gives
+/// way to an ellipsis, since its end is what usually tells.
+#[must_use]
+pub fn message(text: &str, most: usize) -> String {
+    let text = disarm(text);
+    let length = text.chars().count();
+    if length <= most {
+        return text.into_owned();
+    }
+    let head = most / 2;
+    let tail = most.saturating_sub(head + 1);
+    let begin: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(length - tail).collect();
+    format!("{begin}…{end}")
+}
+
+/// JSON text with every character that [`disarm`] replaces as a `\u` escape, which says the same
+/// to programs. Such characters stand inside strings only, but for line feeds.
+#[must_use]
+pub fn inert_json(text: &str) -> Cow<'_, str> {
+    let armed = |character| character != '\n' && steers(character);
+    if !text.contains(armed) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for character in text.chars() {
+        if armed(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            out.push(character);
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Escapes for HTML text and for attribute values in either kind of quotes, after [`disarm`];
@@ -80,6 +122,24 @@ pub fn clip(text: &str, room: usize) -> String {
     kept
 }
 
+/// The text, cut to at most `room` columns between two words; an ellipsis stands for what was cut
+/// off. Only a word that is longer than that is cut within.
+#[must_use]
+pub fn shorten(text: &str, room: usize) -> String {
+    let cut = clip(text, room);
+    if cut == text || room == 0 {
+        return cut;
+    }
+    let kept = cut.trim_end_matches('…');
+    let within = |character: char| character.is_alphanumeric() || character == '_';
+    if !text[kept.len()..].starts_with(within) {
+        return cut;
+    }
+    let whole = kept.trim_end_matches(within);
+    let whole = whole.trim_end_matches([' ', '(', ',', '<']);
+    if columns(whole) * 3 < room { cut } else { format!("{whole}…") }
+}
+
 /// The text at exactly `room` columns: clipped, or padded on the right.
 #[must_use]
 pub fn pad(text: &str, room: usize) -> String {
@@ -111,6 +171,30 @@ mod tests {
     }
 
     #[test]
+    fn hidden_and_turning_characters_are_shown() {
+        for armed in ["\u{61c}", "\u{e0041}", "\u{202e}", "\u{2066}", "\u{9b}", "\u{ad}", "\u{7f}"]
+        {
+            assert_eq!(disarm(&format!("a{armed}b")), "a\u{fffd}b", "{armed:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_message_keeps_both_ends() {
+        assert_eq!(message("short", 5), "short");
+        assert_eq!(message("0123456789", 5), "01…89");
+        assert_eq!(message("a\u{1b}]0;x\u{7}", 99), "a\u{fffd}]0;x\u{fffd}");
+    }
+
+    #[test]
+    fn inert_json_means_the_same() {
+        let value = serde_json::json!({ "name": "a\u{9b}31m\u{202e}b\u{e0041}c\u{1b}" });
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let inert = inert_json(&text);
+        assert!(!inert.contains(|character| character != '\n' && steers(character)), "{inert}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&inert).unwrap(), value);
+    }
+
+    #[test]
     fn clipping_leaves_an_ellipsis() {
         assert_eq!(clip("sqlite3BtreeEnter", 8), "sqlite3…");
         assert_eq!(clip("short", 8), "short");
@@ -118,7 +202,21 @@ mod tests {
         assert_eq!(pad_left("7", 3), "  7");
     }
 
+    #[test]
+    fn names_are_cut_between_words() {
+        assert_eq!(shorten("mutex in sqlite3BtreeEnter", 20), "mutex in…");
+        assert_eq!(shorten("mutex in sqlite3BtreeEnter", 26), "mutex in sqlite3BtreeEnter");
+        assert_eq!(shorten("std::sync::Mutex<T>::lock", 16), "std::sync::…");
+        assert_eq!(shorten("waiting, then gone", 8), "waiting…");
+        assert_eq!(shorten("sqlite3BtreeEnter", 8), "sqlite3…");
+    }
+
     proptest! {
+        #[test]
+        fn a_shortened_text_fits(name in ".*", room in 0usize..60) {
+            prop_assert!(columns(&shorten(&disarm(&name), room)) <= room);
+        }
+
         #[test]
         fn a_padded_text_has_its_width(name in ".*", room in 0usize..60) {
             let name = disarm(&name);

@@ -63,7 +63,7 @@
   // Paper shows the evidence that the screen folds away.
   const unfolded = [];
   addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("details.cause:not([open])")) {
+    for (const details of document.querySelectorAll("details.cause:not([open]), details.fold:not([open])")) {
       details.open = true;
       unfolded.push(details);
     }
@@ -160,5 +160,33 @@
     if (folded) folded.addEventListener("toggle", write);
   };
   document.querySelectorAll(".flame").forEach(flame);
+
+  // Tables: a click on a column's head sorts by it, a second one the other way round.
+  const units = { G: 1e9, M: 1e6, k: 1e3, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, min: 60, h: 3600 };
+  const worth = (text) => {
+    const found = /^([−-]?[\d.\u202f]+)\s*([a-zA-Zµ]*)/u.exec(text.trim());
+    if (!found) return NaN;
+    return parseFloat(found[1].replace("−", "-").replaceAll("\u202f", "")) * (units[found[2]] || 1);
+  };
+  const sort = (head) => {
+    const body = head.closest("table").tBodies[0];
+    const at = head.cellIndex;
+    const down = head.getAttribute("aria-sort") !== "descending";
+    for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const text = (row) => row.cells[at] ? row.cells[at].textContent : "";
+    const compare = (a, b) => {
+      const [one, other] = [worth(text(a)), worth(text(b))];
+      if (isNaN(one) || isNaN(other)) return isNaN(one) - isNaN(other) || text(a).localeCompare(text(b));
+      return (one - other) * (down ? -1 : 1);
+    };
+    body.append(...[...body.rows].sort(compare));
+  };
+  for (const head of document.querySelectorAll(".scroll thead th")) {
+    head.classList.add("sorts");
+    head.tabIndex = 0;
+    head.addEventListener("click", () => sort(head));
+    head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(head); });
+  }
   open();
 })();

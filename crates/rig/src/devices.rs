@@ -4,7 +4,7 @@
 //! a file system made on one of them below the scratch directory. Only root makes them.
 
 use crate::process::{self, Program};
-use crate::undo::{Action, Change, Undo};
+use crate::undo::{self, Action, Change, Undo};
 use anyhow::{Context as _, bail, ensure};
 use rand_core::{Rng as _, SeedableRng as _};
 use rustix::mount::{MountFlags, mount};
@@ -140,11 +140,12 @@ impl Zram {
     /// # Errors
     /// Not root, no zram in this kernel, or too little memory.
     pub(crate) fn add(undo: &Undo, bytes: u64, seed: u64) -> anyhow::Result<Self> {
-        // Reading this file adds a device. One that is added but has no size yet holds nothing,
-        // so the moment until it is noted endangers nobody.
+        // Reading this file adds a device, and only then its number is known.
+        let adding = undo.register(Action::RemoveUnusedZram { before: undo::zram_devices() })?;
         let told = fs::read_to_string(HOT_ADD).context("no zram device can be added")?;
         let index: u32 = told.trim().parse().context("the new zram device has no number")?;
         let change = undo.register(Action::ResetZram { index, added: true })?;
+        adding.settle();
         let device = PathBuf::from(format!("/dev/zram{index}"));
         fs::write(format!("/sys/block/zram{index}/disksize"), bytes.to_string())
             .with_context(|| format!("zram{index} takes no size of {bytes} bytes"))?;
@@ -243,15 +244,8 @@ pub(crate) fn reads(device: &Path) -> anyhow::Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::script;
+    use crate::journal::undo;
     use tempfile::TempDir;
-
-    /// A journal whose guardian reads to the end of its input and acts on nothing.
-    fn undo(folder: &Path) -> Undo {
-        let server = folder.join("guardian");
-        script(&server, "exec cat >/dev/null");
-        Undo::begin(folder, &server)
-    }
 
     #[test]
     fn a_file_system_that_cannot_be_made_is_named_and_nothing_is_mounted() {

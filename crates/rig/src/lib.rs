@@ -2,19 +2,20 @@
 //!
 //! Everything here can be undone, and is undone by a guard: dropping a [`System`] ends the
 //! processes it started and removes their files, dropping a [`scratch::Scratch`] removes the
-//! directory. Where Kneepoint dies without running its guards, the child process notices that its
-//! standard input was closed and cleans up by itself; [`scratch::recover`] removes what is left
-//! when both were killed.
+//! directory. Where Kneepoint dies without running its guards, its guardian puts everything back;
+//! [`scratch::recover`] does when both were killed.
 //!
 //! * [`recipe`]: an experiment as a TOML file, checked down to line and column.
 //! * [`treatment`]: the catalogue of single changes that may cure a system.
 //! * [`workload`]: what can be brought up and driven by closed-loop clients.
 //! * [`scratch`]: a memory-backed directory that goes away.
 //! * [`output`]: what load generators print at their end.
-//! * [`process`]: a foreign program under a guard.
+//! * [`process`]: a foreign program under a guard; `launch`: what it is before it begins; `group`:
+//!   all that descends from it.
 //! * [`SearchPath`]: where programs are looked for.
 //! * [`undo`]: what has to be put back, also where Kneepoint is killed.
 //! * `devices`: loop and zram devices and mounts.
+//! * [`environment`]: the variables that a process runs with.
 //! * [`placement`]: which CPUs a process may use.
 //! * [`priority`]: a session and a scheduling group for the system under test.
 //!
@@ -24,6 +25,12 @@
 #![deny(unsafe_code)]
 
 mod devices;
+pub mod environment;
+mod group;
+#[cfg(test)]
+#[path = "../tests/support/journal.rs"]
+mod journal;
+mod launch;
 pub mod output;
 pub mod placement;
 pub mod priority;
@@ -42,5 +49,5 @@ pub use recipe::{LevelSpec, Recipe, RecipeError};
 pub use search_path::SearchPath;
 pub use treatment::Treatment;
 pub use workload::{
-    CpuSets, Description, Drive, Need, Setup, SliceOutput, System, Workload, serve,
+    CpuSets, Description, Drive, Need, Setup, SliceOutput, System, Tally, Workload, serve,
 };

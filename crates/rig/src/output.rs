@@ -85,7 +85,7 @@ fn only(mut reports: Vec<Measured>) -> Result<Measured, OutputError> {
 }
 
 /// Milliseconds to nanoseconds; none where that is no length of time.
-fn millis(value: f64) -> Option<Nanos> {
+pub(crate) fn millis(value: f64) -> Option<Nanos> {
     nanos(value * 1e6)
 }
 

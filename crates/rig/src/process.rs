@@ -1,17 +1,22 @@
 //! A foreign program under a guard: in a session and scheduling group of its own, on the cores it
 //! is given, its output in files, and gone with all its children when the guard goes.
 
+use crate::group::{Group, MARK};
+use crate::launch;
 use crate::placement;
 use crate::priority;
 use crate::scratch::{session_of, start_time};
 use crate::search_path::SearchPath;
 use crate::undo::{Action, Change, Undo, family};
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -20,6 +25,10 @@ use std::time::{Duration, Instant};
 const TAIL: u64 = 2048;
 /// Lines of a program's messages that an error quotes.
 const TAIL_LINES: usize = 4;
+/// Most bytes of a stream that are kept: half of them from its beginning, half from its end.
+const KEPT: u64 = 64 << 20;
+/// How long a process may take until it leads a session.
+const LAUNCHING: Duration = Duration::from_secs(5);
 /// How often something that is waited for is looked at.
 const GLANCE: Duration = Duration::from_millis(1);
 
@@ -99,54 +108,52 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Starts it.
+    /// Starts it. What it becomes, and what that starts, can be found and ended from the moment
+    /// on at which there is a process: it begins once it is noted.
     ///
     /// # Errors
     /// It cannot be started, or not be guarded; nothing runs then.
     pub fn spawn(self, undo: &Undo) -> anyhow::Result<Process> {
         let (output, messages) = (self.log("out")?, self.log("err")?);
-        let begun = Instant::now();
-        let programs = SearchPath::own();
-        // setsid(1) replaces itself by the program: the process stays the one that is spawned.
-        let mut command = Command::new(programs.resolved(Path::new("setsid")));
+        let mut group = Group::begin(undo)?;
+        let (server, path) = (undo.server(), SearchPath::own().resolved(&self.path));
+        let input = self.input.as_ref().map(path_of);
+        let mut command = Command::new(&server);
         command
-            .arg(programs.resolved(&self.path))
+            .args(["serve-workload", launch::LAUNCH])
+            .args(launch::arguments(self.account, input.as_deref(), &path))
             .args(&self.arguments)
             .envs(self.environment.iter().map(|(key, value)| (key, value)))
+            .env(MARK, group.mark())
             .current_dir(self.directory)
-            .stdin(self.input.map_or_else(Stdio::null, Stdio::from))
+            .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
             .stderr(messages.try_clone()?);
-        if let Some(account) = self.account {
-            command.uid(account.user).gid(account.group);
-        }
-        // A process group of its own would make setsid(1) fork.
         let mut child = command
             .spawn()
-            .with_context(|| format!("{}: {} cannot be started", self.path.display(), self.name))?;
-        let guarded = Action::kill(child.id()).and_then(|action| undo.register(action));
-        let change = match guarded {
-            Ok(change) => change,
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(error);
-            }
-        };
-        let process = Process {
+            .with_context(|| format!("{}: {} cannot be started", server.display(), self.name))?;
+        let word = child.stdin.take();
+        group.admit(child.id());
+        let mut process = Process {
             name: self.name,
-            change: Some(change),
+            change: None,
             child,
+            group,
             output,
             messages,
-            begun,
+            _input: self.input,
+            begun: Instant::now(),
             oom_kills: oom_kills(),
         };
+        process.change = Some(undo.register(Action::kill(process.pid())?)?);
         process.await_session();
         placement::pin(process.pid(), &self.cpus)?;
         if self.raised {
             priority::raise_other(process.pid());
         }
+        process.begun = Instant::now();
+        let begun = word.map_or(Ok(()), |mut word| word.write_all(b"!"));
+        begun.map_err(|_| process.lost("ended before it could begin"))?;
         Ok(process)
     }
 
@@ -168,8 +175,11 @@ pub struct Process {
     name: &'static str,
     change: Option<Change>,
     child: Child,
+    group: Group,
     output: File,
     messages: File,
+    /// Kept open, since the program opens it anew when it begins.
+    _input: Option<File>,
     begun: Instant,
     oom_kills: u64,
 }
@@ -189,15 +199,19 @@ impl Process {
 
     /// How it ended; `None` while it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
+        for stream in [&self.output, &self.messages] {
+            trim(stream);
+        }
         self.child.try_wait().ok().flatten()
     }
 
-    /// What it has printed so far.
+    /// What it has printed so far. Of very much only the beginning and the end, with a line between
+    /// them that says how much is left out.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn printed(&self) -> anyhow::Result<String> {
-        Ok(String::from_utf8_lossy(&read_all(&self.output)?).into_owned())
+        Ok(String::from_utf8_lossy(&read_kept(&self.output)?).into_owned())
     }
 
     /// What it has written to standard error so far.
@@ -205,7 +219,7 @@ impl Process {
     /// # Errors
     /// It cannot be read.
     pub fn complained(&self) -> anyhow::Result<String> {
-        Ok(String::from_utf8_lossy(&read_all(&self.messages)?).into_owned())
+        Ok(String::from_utf8_lossy(&read_kept(&self.messages)?).into_owned())
     }
 
     /// Waits until `ready` holds, which is asked again and again.
@@ -302,11 +316,12 @@ impl Process {
             .map_or_else(String::new, |said| format!("; it said: {said}"))
     }
 
-    /// Until setsid(1) has done its part, the process shares Kneepoint's scheduling group.
-    fn await_session(&self) {
+    /// Until it leads a session of its own, the process shares Kneepoint's scheduling group.
+    fn await_session(&mut self) {
         let begun = Instant::now();
         while session_of(self.pid()).is_some_and(|session| session != self.pid())
-            && begun.elapsed() < Duration::from_secs(1)
+            && self.ended().is_none()
+            && begun.elapsed() < LAUNCHING
         {
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -325,6 +340,8 @@ impl Drop for Process {
         for (pid, started) in children {
             let _ = Action::Kill { process: pid, started }.undo();
         }
+        // And what has gone off further.
+        self.group.end();
     }
 }
 
@@ -354,13 +371,36 @@ pub(crate) fn told(status: ExitStatus) -> String {
     }
 }
 
-fn read_all(file: &File) -> anyhow::Result<Vec<u8>> {
+/// A path under which a file that is open here can be opened by a process of the same user.
+fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
+}
+
+/// Gives back the room of what a stream holds beyond what is kept of it. Where the file system
+/// cannot, it stays.
+fn trim(file: &File) {
+    let length = file.metadata().map_or(0, |about| about.len());
+    // Not at every glance: by some MiB.
+    if length > KEPT + KEPT / 4 {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = fallocate(file, how, KEPT / 2, length - KEPT);
+    }
+}
+
+fn read_kept(file: &File) -> anyhow::Result<Vec<u8>> {
     let length = file.metadata().context("a program's output cannot be read")?.len();
-    read_from(file, 0, length)
+    if length <= KEPT {
+        return read_from(file, 0, length);
+    }
+    let mut kept = read_from(file, 0, KEPT / 2)?;
+    let left_out = (length - KEPT) >> 20;
+    kept.extend(format!("\n[about {left_out} MiB are left out here]\n").into_bytes());
+    kept.extend(read_from(file, length - KEPT / 2, KEPT / 2)?);
+    Ok(kept)
 }
 
 fn read_from(file: &File, offset: u64, length: u64) -> anyhow::Result<Vec<u8>> {
-    let Ok(length) = usize::try_from(length) else { bail!("a program printed too much") };
+    let length = usize::try_from(length).context("a program printed too much")?;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, offset).context("a program's output cannot be read")?;
     Ok(bytes)
@@ -385,16 +425,9 @@ fn oom_kills() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::script;
+    use crate::journal::undo;
     use crate::undo::is_zombie;
     use tempfile::TempDir;
-
-    /// A journal whose guardian is `cat`: it reads to the end of its input and acts on nothing.
-    fn undo(folder: &Path) -> Undo {
-        let server = folder.join("guardian");
-        script(&server, "exec cat >/dev/null");
-        Undo::begin(folder, &server)
-    }
 
     fn shell<'a>(script: &str, folder: &'a Path) -> Program<'a> {
         Program::new("the script", "sh", ["-c", script], folder)
@@ -457,6 +490,79 @@ mod tests {
         assert!(start_time(orphan).is_some(), "the orphan is not there");
         drop(process);
         assert!(start_time(orphan).is_none() || is_zombie(orphan), "{orphan} lives");
+    }
+
+    /// Daemons: out of the session, the parent gone, and one without its environment.
+    #[test]
+    fn what_daemonises_goes_too() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let script = "setsid sleep 601 >/dev/null 2>&1 & (setsid sh -c 'sleep 602 & sleep 602' &)";
+        let mut process = shell(script, folder.path()).spawn(&undo).unwrap();
+        process.await_success(Duration::from_secs(20)).unwrap();
+        let mark = process.group.mark().to_owned();
+        let daemons = || crate::group::marked(|found| found == mark);
+        while daemons().len() < 4 {
+            std::thread::sleep(GLANCE);
+        }
+        let everyone = daemons();
+        drop(process);
+        for (pid, born) in everyone {
+            assert!(start_time(pid) != Some(born) || is_zombie(pid), "{pid} lives");
+        }
+    }
+
+    #[test]
+    fn one_without_its_environment_goes_too_where_there_are_control_groups() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let script = "echo $$; exec setsid env -i sleep 603";
+        let mut process = shell(&format!("sh -c '{script}' & wait"), folder.path());
+        process.raised = false;
+        let process = process.spawn(&undo).unwrap();
+        let Some(group) = process.group.directory().map(Path::to_owned) else {
+            println!("SKIP one_without_its_environment_goes_too: no control groups to write");
+            return;
+        };
+        let mut said = String::new();
+        while !said.ends_with('\n') {
+            said = process.printed().unwrap();
+        }
+        let pid: u32 = said.trim().parse().unwrap();
+        let born = start_time(pid);
+        let command = format!("/proc/{pid}/cmdline");
+        while !fs::read_to_string(&command).unwrap().starts_with("sleep") {
+            std::thread::sleep(GLANCE);
+        }
+        drop(process);
+        assert!(start_time(pid) != born || is_zombie(pid), "{pid} lives");
+        assert!(!group.exists(), "{}", group.display());
+    }
+
+    #[test]
+    fn very_much_output_is_kept_at_both_ends() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let script = "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last";
+        let mut process = shell(script, folder.path()).spawn(&undo).unwrap();
+        let said = process.await_success(Duration::from_secs(60)).unwrap();
+        assert!(said.starts_with("first\nxxx") && said.ends_with("xxx\nlast\n"));
+        assert!(said.contains("[about 31 MiB are left out here]"));
+        assert!(said.len() as u64 <= KEPT + 100, "{}", said.len());
+        process.ended();
+        use std::os::unix::fs::MetadataExt as _;
+        let held = process.output.metadata().unwrap().blocks() * 512;
+        assert!(held <= KEPT + KEPT / 4, "{held} bytes are held");
+    }
+
+    #[test]
+    fn once_halted_nothing_runs_and_nothing_begins() {
+        let folder = TempDir::new().unwrap();
+        let undo = undo(folder.path());
+        let mut process = shell("sleep 600", folder.path()).spawn(&undo).unwrap();
+        undo.halt();
+        assert!(process.await_end(Duration::from_secs(20)).is_ok());
+        assert!(shell("true", folder.path()).spawn(&undo).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod error;
 pub mod level;
 mod parse;
 mod published;
+mod variants;
 
 pub use error::RecipeError;
 pub use level::LevelSpec;
@@ -54,10 +55,11 @@ pub struct Recipe {
     pub clients: Vec<LevelSpec>,
     /// The level at which treatments are tried; one of `clients`.
     pub focus: LevelSpec,
-    /// Treatments to try, in this order; one that adds to another comes after it.
-    pub treatments: Vec<&'static Treatment>,
+    /// Variants to try: those of the catalogue that it names, then its own, in the order written;
+    /// one that adds to another comes after it.
+    pub treatments: Vec<Treatment>,
     /// Those of them that the sweep measures at every level, in the order of `treatments`.
-    pub sweep_treatments: Vec<&'static Treatment>,
+    pub sweep_treatments: Vec<Treatment>,
     /// What the recipe asks of the protocol.
     pub protocol: Protocol,
     /// The published protocol that it follows in place of its own.
@@ -94,6 +96,8 @@ pub struct Protocol {
     pub slice: Option<Nanos>,
     /// Discarded lead-in of a slice.
     pub ramp: Option<Nanos>,
+    /// The most that clients are given to settle, where they can tell.
+    pub settle: Option<Nanos>,
     /// Sweep blocks.
     pub sweep_blocks: Option<u32>,
     /// Least and most effect blocks.
@@ -214,15 +218,15 @@ impl Recipe {
     pub fn leave_out_lacking(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let path = SearchPath::own();
-        let mut kept: Vec<&'static Treatment> = Vec::new();
+        let mut kept: Vec<Treatment> = Vec::new();
         for treatment in &self.treatments {
             let over = treatment.over.as_ref();
             let base_is_out = over.is_some_and(|over| kept.iter().all(|one| &one.id != over));
-            let needs = self.workload.needs(&treatment::apply(treatment, &self.settings), &path);
+            let needs = self.workload.needs(&self.settings_of(treatment), &path);
             let lacking: Vec<&str> =
                 needs.iter().filter(|need| !need.here).map(|need| need.what.as_str()).collect();
             if lacking.is_empty() && !base_is_out {
-                kept.push(treatment);
+                kept.push(treatment.clone());
                 continue;
             }
             let why = match Need::install_line(&needs) {
@@ -235,6 +239,12 @@ impl Recipe {
         self.sweep_treatments.retain(|one| kept.iter().any(|other| other.id == one.id));
         self.treatments = kept;
         lines
+    }
+
+    /// The settings of one of its variants.
+    #[must_use]
+    pub fn settings_of(&self, treatment: &Treatment) -> BTreeMap<String, String> {
+        treatment::apply(treatment, &self.treatments, &self.settings)
     }
 
     /// All arms of the recipe: the baseline, the A/A control, the baseline without collector,
@@ -258,7 +268,7 @@ impl Recipe {
         ];
         arms.extend(self.treatments.iter().map(|treatment| Arm {
             plan: treatment.arm_plan(),
-            settings: treatment::apply(treatment, &self.settings),
+            settings: self.settings_of(treatment),
         }));
         arms
     }

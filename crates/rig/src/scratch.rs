@@ -4,13 +4,14 @@
 //! So [`recover`] can tell the left-overs of a killed Kneepoint from the directory of a living
 //! one, with no file that could be torn or forgotten.
 
-use anyhow::Context as _;
+use crate::group;
+use anyhow::{Context as _, bail};
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 const PREFIX: &str = "kneepoint-";
 /// How long a killed process may take to be gone.
@@ -24,8 +25,16 @@ const TMPFS: i128 = 0x0102_1994;
 /// A directory of its own for one run; dropping it removes it with all that is in it.
 #[derive(Debug)]
 pub struct Scratch {
-    directory: TempDir,
+    directory: PathBuf,
     memory_backed: bool,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            tracing::warn!("{}: {error}", self.directory.display());
+        }
+    }
 }
 
 impl Scratch {
@@ -35,13 +44,8 @@ impl Scratch {
     /// # Errors
     /// Neither place lets a directory be made.
     pub fn create() -> anyhow::Result<Self> {
-        let shared_memory = Path::new(SHARED_MEMORY);
-        if has_room(shared_memory)
-            && let Ok(scratch) = Self::create_in(shared_memory)
-        {
-            return Ok(scratch);
-        }
-        Self::create_in(&std::env::temp_dir())
+        let made = Self::places()?.into_iter().map(|place| Self::create_at(&place));
+        made.reduce(Result::or).unwrap_or_else(|| bail!("there is no place for scratch files"))
     }
 
     /// A new directory below `parent`.
@@ -49,18 +53,37 @@ impl Scratch {
     /// # Errors
     /// `parent` does not let a directory be made.
     pub fn create_in(parent: &Path) -> anyhow::Result<Self> {
-        let prefix = Owner::this_process()?.prefix();
-        let directory = tempfile::Builder::new()
-            .prefix(&prefix)
-            .tempdir_in(parent)
+        Self::create_at(&Self::place_in(parent)?)
+    }
+
+    /// Where one may be made, the best place first.
+    pub(crate) fn places() -> anyhow::Result<Vec<PathBuf>> {
+        let shared_memory = has_room(Path::new(SHARED_MEMORY)).then(|| SHARED_MEMORY.into());
+        let parents = shared_memory.into_iter().chain([std::env::temp_dir()]);
+        parents.map(|parent| Self::place_in(&parent)).collect()
+    }
+
+    /// A name below `parent` that this process gives once.
+    fn place_in(parent: &Path) -> anyhow::Result<PathBuf> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(parent.join(format!("{}{number}", Owner::this_process()?.prefix())))
+    }
+
+    /// A new directory of this name, closed to others.
+    pub(crate) fn create_at(place: &Path) -> anyhow::Result<Self> {
+        let parent = place.parent().unwrap_or(Path::new("/"));
+        DirBuilder::new()
+            .mode(0o700)
+            .create(place)
             .with_context(|| format!("{}: no scratch directory can be made", parent.display()))?;
-        Ok(Self { directory, memory_backed: is_tmpfs(parent) })
+        Ok(Self { directory: place.to_owned(), memory_backed: is_tmpfs(parent) })
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.directory.path()
+        &self.directory
     }
 
     /// Whether its files live in memory, so that reading them waits for no device.
@@ -70,19 +93,31 @@ impl Scratch {
     }
 }
 
-/// Removes the scratch directories of this user's Kneepoints that were killed, and returns those
-/// removed. Directories of living processes and of other users stay.
+/// What [`recover`] found and put right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Scratch directories that were removed.
+    pub removed: Vec<PathBuf>,
+    /// Processes that were ended, with their names.
+    pub ended: Vec<(u32, String)>,
+}
+
+/// Removes the scratch directories of this user's Kneepoints that were killed, and ends what they
+/// had started. Directories and processes of living Kneepoints and of other users stay.
 ///
 /// # Errors
-/// One of them cannot be removed; the others are tried all the same.
-pub fn recover() -> anyhow::Result<Vec<PathBuf>> {
+/// Something cannot be removed or ended; the rest is tried all the same.
+pub fn recover() -> anyhow::Result<Recovered> {
+    // Before the directories: a system that runs would write into one that is being removed.
+    let ended = group::end_marked(|mark| Owner::parse(mark).is_some_and(Owner::is_dead));
     let shared_memory = PathBuf::from(SHARED_MEMORY);
     let temporary = std::env::temp_dir();
-    let mut removed = recover_in(&shared_memory)?;
+    let mut removed = recover_in(&shared_memory);
     if temporary != shared_memory {
-        removed.extend(recover_in(&temporary)?);
+        let others = recover_in(&temporary);
+        removed = removed.and_then(|removed| Ok([removed, others?].concat()));
     }
-    Ok(removed)
+    Ok(Recovered { removed: removed?, ended: ended? })
 }
 
 /// [`recover`] for the scratch directories below `parent`.
@@ -95,7 +130,7 @@ pub fn recover_in(parent: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut failure = None;
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_left_over(path)) {
         let gone = crate::undo::undo_left(&path)
-            .and_then(|()| fs::remove_dir_all(&path).with_context(|| path.display().to_string()));
+            .and_then(|()| remove(&path, None).with_context(|| path.display().to_string()));
         match gone {
             Ok(()) => removed.push(path),
             Err(error) => failure = Some(error),
@@ -104,13 +139,13 @@ pub fn recover_in(parent: &Path) -> anyhow::Result<Vec<PathBuf>> {
     removed.sort();
     match failure {
         None => Ok(removed),
-        Some(error) => Err(error.context("a scratch directory of a dead run cannot be removed")),
+        Some(error) => Err(error.context("what a dead run has left cannot be put right")),
     }
 }
 
-/// Removes the scratch directory of a run that was killed just now. A directory that is no scratch
-/// directory stays, and so does that of a run that lives.
-pub(crate) fn remove_of_dead(path: &Path) -> anyhow::Result<()> {
+/// Removes the scratch directory of a run that was killed just now, but for the file `keep` in it.
+/// A directory that is no scratch directory stays, and so does that of a run that lives.
+pub(crate) fn remove_of_dead(path: &Path, keep: Option<&str>) -> anyhow::Result<()> {
     let Some(owner) = path.file_name().and_then(|name| Owner::parse(name.to_str()?)) else {
         return Ok(());
     };
@@ -123,12 +158,36 @@ pub(crate) fn remove_of_dead(path: &Path) -> anyhow::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("{} cannot be removed", path.display()))
-        }
-        _ => Ok(()),
+    let ours = fs::symlink_metadata(path)
+        .is_ok_and(|it| it.is_dir() && it.uid() == rustix::process::geteuid().as_raw());
+    if !ours {
+        return Ok(());
     }
+    remove(path, keep).with_context(|| format!("{} cannot be removed", path.display()))
+}
+
+/// Removes a directory, or all that is in it but one file. Nothing of what is mounted below is
+/// touched: that is not the directory's own.
+fn remove(path: &Path, keep: Option<&str>) -> anyhow::Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let below = format!("{}/", path.display());
+    if let Some(point) = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .find(|point| point.starts_with(&below))
+    {
+        bail!("{point} is still mounted");
+    }
+    let Some(keep) = keep else { return Ok(fs::remove_dir_all(path)?) };
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false if entry.file_name() == keep => {}
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
 }
 
 fn is_left_over(path: &Path) -> bool {
@@ -136,10 +195,7 @@ fn is_left_over(path: &Path) -> bool {
         return false;
     };
     let Ok(about) = fs::symlink_metadata(path) else { return false };
-    about.is_dir()
-        && about.uid() == rustix::process::geteuid().as_raw()
-        && Some(owner.namespace) == pid_namespace()
-        && start_time(owner.process) != Some(owner.started)
+    about.is_dir() && about.uid() == rustix::process::geteuid().as_raw() && owner.is_dead()
 }
 
 /// Who made a scratch directory.
@@ -156,6 +212,11 @@ impl Owner {
         let namespace = pid_namespace().context("/proc/self/ns/pid cannot be read: mount /proc")?;
         let started = start_time(process).context("/proc/self/stat cannot be read: mount /proc")?;
         Ok(Self { namespace, process, started })
+    }
+
+    /// Whether it was of this PID namespace and lives no more.
+    fn is_dead(self) -> bool {
+        Some(self.namespace) == pid_namespace() && start_time(self.process) != Some(self.started)
     }
 
     fn prefix(self) -> String {
@@ -209,6 +270,7 @@ fn has_room(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::TempDir;
 
     #[test]
     fn its_own_session_and_start_are_read() {

@@ -1,7 +1,8 @@
-//! The catalogue of treatments: single changes of a workload's settings, each with its proof.
+//! Variants: single changes of a workload's settings, from the catalogue or a recipe's own.
 //!
-//! A treatment is a stanza in `treatment/catalogue.toml`. It is proven active by the workload
-//! itself, which reads every factor back from the running system (see [`crate::System`]).
+//! One is a `[[variant]]` stanza, in `treatment/catalogue.toml` or in a recipe. It is proven active
+//! by the workload itself, which reads factors back from the running system (see
+//! [`crate::System`]); one of which the workload reads nothing back stays unproven.
 
 use kneepoint_vocab::{ArmId, ArmPlan, ArmRole};
 use serde::Deserialize;
@@ -18,14 +19,14 @@ pub struct Treatment {
     pub label: String,
     /// The workload that it is for.
     pub workload: String,
-    /// Another treatment that it adds to; the baseline where absent.
+    /// Another variant that it adds to; the baseline where absent.
     pub over: Option<String>,
-    /// The settings it changes.
+    /// The settings it changes; none make the baseline once more.
     pub set: BTreeMap<String, String>,
-    /// What it should relieve, for people.
+    /// What it should relieve, for people; empty where nobody said.
     pub expects: String,
-    /// What shows that it is active, for people.
-    pub proof: String,
+    /// What shows that it is active, for people; empty where nobody said.
+    pub shown_by: String,
 }
 
 impl Treatment {
@@ -45,40 +46,45 @@ impl Treatment {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
-    treatment: Vec<Treatment>,
+    variant: Vec<Treatment>,
 }
 
 static CATALOGUE: LazyLock<Vec<Treatment>> = LazyLock::new(|| {
     let text = include_str!("treatment/catalogue.toml");
     let catalogue: Catalogue = toml::from_str(text).expect("the built-in catalogue is tested");
-    catalogue.treatment
+    catalogue.variant
 });
 
-/// All treatments, in the catalogue's order.
+/// All of the catalogue, in the catalogue's order.
 #[must_use]
 pub fn all() -> &'static [Treatment] {
     &CATALOGUE
 }
 
-/// The treatment of this id.
+/// The catalogue's variant of this id.
 #[must_use]
 pub fn named(id: &str) -> Option<&'static Treatment> {
     all().iter().find(|treatment| treatment.id == id)
 }
 
-/// The treatments for the workload of this name.
+/// The catalogue's variants for the workload of this name.
 pub fn for_workload(name: &str) -> impl Iterator<Item = &'static Treatment> {
     all().iter().filter(move |treatment| treatment.workload == name)
 }
 
-/// The settings of a treatment's arm: the baseline's, changed by what it adds to, then by itself.
+/// The settings of a variant: the baseline's, changed by what it adds to, which is one of
+/// `among`, then by itself. A variant stands behind what it adds to, so this comes to an end.
 #[must_use]
 pub fn apply(
     treatment: &Treatment,
+    among: &[Treatment],
     baseline: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
-    let mut settings = match treatment.over.as_deref().and_then(named) {
-        Some(over) => apply(over, baseline),
+    let own = among.iter().position(|other| other.id == treatment.id).unwrap_or(among.len());
+    let earlier = &among[..own];
+    let base = treatment.over.as_ref().and_then(|over| earlier.iter().find(|t| &t.id == over));
+    let mut settings = match base {
+        Some(base) => apply(base, earlier, baseline),
         None => baseline.clone(),
     };
     settings.extend(treatment.set.clone());
@@ -97,7 +103,7 @@ mod tests {
             let known = workload::named(&treatment.workload);
             let workload = known.unwrap_or_else(|| panic!("{}: no such workload", treatment.id));
             assert!(!treatment.set.is_empty(), "{} changes nothing", treatment.id);
-            let settings = apply(treatment, &BTreeMap::new());
+            let settings = apply(treatment, all(), &BTreeMap::new());
             workload.check(&settings).unwrap_or_else(|e| panic!("{}: {e}", treatment.id));
             let earlier = &all()[..index];
             assert!(
@@ -115,7 +121,7 @@ mod tests {
     fn a_treatment_over_another_has_the_changes_of_both() {
         let mmap = named("sqlite-mmap").unwrap();
         let baseline = BTreeMap::from([("rows".to_owned(), "5".to_owned())]);
-        let settings = apply(mmap, &baseline);
+        let settings = apply(mmap, all(), &baseline);
         let wanted =
             [("cache", "private"), ("database", "file"), ("mmap", "256MiB"), ("rows", "5")];
         assert!(settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).eq(wanted));

@@ -6,259 +6,28 @@
 //! once its standard input ends. Where both are killed, the journal in the scratch directory
 //! tells [`crate::scratch::recover`] what is left.
 
-use crate::scratch::start_time;
-use crate::search_path::SearchPath;
-use anyhow::{Context as _, bail};
-use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::{Pid, Signal, kill_process};
+mod action;
+
+pub use action::Action;
+pub(crate) use action::{family, is_zombie, run, send, shared_memory, zram_devices};
+
+use crate::group;
+use crate::scratch::{self, Scratch};
+use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// The name under which the guardian is served.
 pub(crate) const GUARDIAN: &str = "guardian";
 /// The journal's name within a scratch directory.
-const JOURNAL: &str = "undo.jsonl";
-/// How long killed processes may take to be gone, and mounts to become free.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long children of a server that died may take to let go of its shared memory.
-const DETACHING: Duration = Duration::from_secs(3);
-
-/// How to put something back. Doing it twice, or where it was never done, changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "undo", rename_all = "kebab-case")]
-pub enum Action {
-    /// Kill a process and all its descendants.
-    Kill {
-        /// The process.
-        process: u32,
-        /// When it started, in clock ticks since boot: tells it from a later one of its id.
-        started: u64,
-    },
-    /// Unmount what is mounted there.
-    Unmount {
-        /// The mount point.
-        path: PathBuf,
-    },
-    /// Detach a loop device, if it still has this file behind it.
-    DetachLoop {
-        /// The device, e.g. `/dev/loop0`.
-        device: PathBuf,
-        /// The file.
-        backing: PathBuf,
-    },
-    /// Reset a compressed-memory device and remove it where it had been added.
-    ResetZram {
-        /// Its number.
-        index: u32,
-        /// Whether it was added, and so has to go.
-        added: bool,
-    },
-    /// Remove an empty directory, such as a control group's.
-    RemoveDirectory {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// Write what stood in a file before, such as a kernel setting.
-    RestoreFile {
-        /// The file.
-        path: PathBuf,
-        /// What it held.
-        content: String,
-    },
-}
-
-impl Action {
-    /// Kill this process, which is alive now, and its descendants.
-    ///
-    /// # Errors
-    /// It is not alive.
-    pub fn kill(process: u32) -> anyhow::Result<Self> {
-        let started = start_time(process)
-            .with_context(|| format!("process {process} ended before it could be watched"))?;
-        Ok(Self::Kill { process, started })
-    }
-
-    /// Puts it back.
-    ///
-    /// # Errors
-    /// It could not be put back, and why.
-    pub fn undo(&self) -> anyhow::Result<()> {
-        match self {
-            Self::Kill { process, started } => kill(*process, *started),
-            Self::Unmount { path } => unmount_at(path),
-            Self::DetachLoop { device, backing } => detach_loop(device, backing),
-            Self::ResetZram { index, added } => reset_zram(*index, *added),
-            Self::RemoveDirectory { path } => match fs::remove_dir(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(error).with_context(|| format!("{} cannot be removed", path.display()))
-                }
-                _ => Ok(()),
-            },
-            Self::RestoreFile { path, content } => fs::write(path, content)
-                .with_context(|| format!("{} cannot be restored", path.display())),
-        }
-    }
-}
-
-/// A process and its descendants. Descendants are found before their parents go: an orphan could
-/// not be told from anybody else's process.
-fn kill(process: u32, started: u64) -> anyhow::Result<()> {
-    match start_time(process) {
-        Some(found) if found == started => {}
-        // Somebody else has its number by now, and may have made shared memory under it.
-        Some(_) => return Ok(()),
-        None => return remove_shared_memory(process),
-    }
-    let family = family(process);
-    for member in &family {
-        send(member, Signal::KILL);
-    }
-    let begun = Instant::now();
-    while family.iter().any(|(pid, born)| start_time(*pid) == Some(*born) && !is_zombie(*pid)) {
-        if begun.elapsed() > PATIENCE {
-            bail!("process {process} or a child of it does not end, though killed");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    for (pid, _) in family {
-        remove_shared_memory(pid)?;
-    }
-    Ok(())
-}
-
-/// Removes System V shared memory that a process which is gone has made, once nobody has it
-/// attached: PostgreSQL keeps a segment that says that it runs, and its children hold that until
-/// they notice that their server has died.
-fn remove_shared_memory(creator: u32) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    loop {
-        let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-        let made = segments_of(&table, creator);
-        let (free, held): (Vec<_>, Vec<_>) = made.into_iter().partition(|it| it.attached == 0);
-        for segment in free {
-            run("ipcrm", &["--shmem-id", segment.id])?;
-        }
-        if held.is_empty() || begun.elapsed() > DETACHING {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// A segment of System V shared memory.
-#[derive(Debug, PartialEq, Eq)]
-struct Segment<'a> {
-    id: &'a str,
-    /// How often it is mapped.
-    attached: u64,
-}
-
-/// The segments in a table like `/proc/sysvipc/shm` that a process has made.
-fn segments_of(table: &str, creator: u32) -> Vec<Segment<'_>> {
-    let lines = table.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    let ours = lines.filter_map(|fields| {
-        // key shmid perms size cpid lpid nattch ...
-        let &[_, id, _, _, made_by, _, attached, ..] = fields.as_slice() else { return None };
-        let attached = attached.parse().ok()?;
-        (made_by.parse() == Ok(creator)).then_some(Segment { id, attached })
-    });
-    ours.collect()
-}
-
-/// Sends a signal to exactly this process.
-fn send((pid, born): &(u32, u64), signal: Signal) {
-    let id = i32::try_from(*pid).ok().and_then(Pid::from_raw);
-    if let (Some(id), true) = (id, start_time(*pid) == Some(*born)) {
-        // It can have ended just now: then there is nothing left to do.
-        let _ = kill_process(id, signal);
-    }
-}
-
-/// A process and all that descend from it, with their start times.
-pub(crate) fn family(root: u32) -> Vec<(u32, u64)> {
-    let mut found = Vec::new();
-    let mut open = vec![root];
-    while let Some(pid) = open.pop() {
-        let Some(born) = start_time(pid) else { continue };
-        found.push((pid, born));
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            open.extend(children.split_ascii_whitespace().flat_map(str::parse::<u32>));
-        }
-    }
-    found
-}
-
-pub(crate) fn is_zombie(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
-}
-
-fn unmount_at(path: &Path) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    loop {
-        match unmount(path, UnmountFlags::NOFOLLOW) {
-            // Not mounted, or the mount point itself is gone.
-            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
-            Err(Errno::BUSY) if begun.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(error) => {
-                return Err(error).with_context(|| format!("{} stays mounted", path.display()));
-            }
-        }
-    }
-}
-
-fn detach_loop(device: &Path, backing: &Path) -> anyhow::Result<()> {
-    let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let behind = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
-    let Ok(behind) = behind else { return Ok(()) };
-    let behind = behind.trim_end().trim_end_matches(" (deleted)");
-    if Path::new(behind) != backing {
-        return Ok(());
-    }
-    run("losetup", &["--detach", &device.display().to_string()])
-}
-
-fn reset_zram(index: u32, added: bool) -> anyhow::Result<()> {
-    let folder = PathBuf::from(format!("/sys/block/zram{index}"));
-    if !folder.exists() {
-        return Ok(());
-    }
-    fs::write(folder.join("reset"), "1").with_context(|| format!("zram{index} cannot be reset"))?;
-    if added {
-        fs::write("/sys/class/zram-control/hot_remove", index.to_string())
-            .with_context(|| format!("zram{index} cannot be removed"))?;
-    }
-    Ok(())
-}
-
-/// Runs a program to its end.
-///
-/// # Errors
-/// It cannot be started or fails; with what it said.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new(SearchPath::own().resolved(Path::new(program)))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("{program} cannot be started"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let line = format!("{program} {}", arguments.join(" "));
-    bail!("{line}: {}: {}", output.status, said.trim().lines().last().unwrap_or_default())
-}
+pub(crate) const JOURNAL: &str = "undo.jsonl";
 
 /// One line of the journal.
 #[derive(Debug, Serialize, Deserialize)]
@@ -284,6 +53,10 @@ struct Journal {
     server: PathBuf,
     guardian: Option<Guardian>,
     next: u64,
+    /// What is to be killed when everything has to stop, by the number of its change.
+    killable: BTreeMap<u64, Action>,
+    /// Whether everything has to stop: nothing is started any more.
+    halted: bool,
 }
 
 impl Undo {
@@ -292,8 +65,64 @@ impl Undo {
     #[must_use]
     pub fn begin(scratch: &Path, server: &Path) -> Self {
         let (path, server) = (scratch.join(JOURNAL), server.to_owned());
-        let journal = Journal { path, file: None, server, guardian: None, next: 0 };
+        let journal = Journal {
+            path,
+            file: None,
+            server,
+            guardian: None,
+            next: 0,
+            killable: BTreeMap::new(),
+            halted: false,
+        };
         Self(Arc::new(Mutex::new(journal)))
+    }
+
+    /// A scratch directory and a journal in it. The guardian is there before the directory is, so
+    /// that there is no moment at which a kill leaves it.
+    ///
+    /// # Errors
+    /// No directory can be made, or no guardian started.
+    pub fn in_scratch(server: &Path) -> anyhow::Result<(Scratch, Self)> {
+        let mut made = None;
+        for place in Scratch::places()? {
+            let undo = Self::begin(&place, server);
+            undo.lock().guarded()?;
+            match Scratch::create_at(&place) {
+                Ok(scratch) => return Ok((scratch, undo)),
+                Err(error) => made = Some(error),
+            }
+        }
+        Err(made.unwrap_or_else(|| anyhow::anyhow!("there is no place for a scratch directory")))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Journal> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The executable whose `serve-workload` serves the guardian and launches programs.
+    pub(crate) fn server(&self) -> PathBuf {
+        self.lock().server.clone()
+    }
+
+    /// A mark that nobody else has.
+    pub(crate) fn next_mark(&self) -> String {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        format!("{}{number}", mark_prefix(self.lock().scratch()))
+    }
+
+    /// Kills every process that was started and lets none be started any more: whoever waits for
+    /// one of them goes on. What else was changed is undone by its guards as ever.
+    pub fn halt(&self) {
+        let mut journal = self.lock();
+        journal.halted = true;
+        let killable = std::mem::take(&mut journal.killable);
+        drop(journal);
+        for action in killable.into_values().rev() {
+            if let Err(error) = action.undo() {
+                tracing::warn!("{error:#}");
+            }
+        }
     }
 
     /// Notes how to undo a change. Call it before making the change where that is possible.
@@ -301,10 +130,15 @@ impl Undo {
     /// # Errors
     /// It cannot be noted; then do not make the change.
     pub fn register(&self, action: Action) -> anyhow::Result<Change> {
-        let mut journal = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = journal.next;
+        let mut journal = self.lock();
+        let kills = matches!(action, Action::Kill { .. } | Action::EndGroup { .. });
+        ensure!(!(kills && journal.halted), "nothing is started any more: the run was stopped");
         journal.next += 1;
+        let id = journal.next;
         journal.note(&Entry::Change { id, action: action.clone() })?;
+        if kills {
+            journal.killable.insert(id, action.clone());
+        }
         Ok(Change { undo: self.clone(), id, action: Some(action) })
     }
 }
@@ -321,15 +155,20 @@ impl Journal {
         if let Some(file) = &mut self.file {
             file.write_all(&line).context("the undo journal cannot be written")?;
         }
-        if self.guardian.is_none() {
-            let scratch = self.path.parent().unwrap_or(Path::new("."));
-            self.guardian = Some(Guardian::spawn(&self.server, scratch)?);
-        }
-        let guardian = self.guardian.as_mut().map(|guardian| &mut guardian.journal);
-        match guardian {
-            Some(stdin) => stdin.write_all(&line).context("the undo guardian is gone"),
-            None => Ok(()),
-        }
+        self.guarded()?.write_all(&line).context("the undo guardian is gone")
+    }
+
+    /// What the guardian reads, which is started where there is none yet.
+    fn guarded(&mut self) -> anyhow::Result<&mut ChildStdin> {
+        let guardian = match self.guardian.take() {
+            Some(guardian) => guardian,
+            None => Guardian::spawn(&self.server, self.scratch())?,
+        };
+        Ok(&mut self.guardian.insert(guardian).journal)
+    }
+
+    fn scratch(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
     }
 }
 
@@ -350,10 +189,23 @@ impl Change {
         self.act()
     }
 
+    /// Nothing is left to undo: it was done otherwise, or another change has taken its place.
+    pub(crate) fn settle(mut self) {
+        self.action = None;
+        if let Err(error) = self.noted() {
+            tracing::warn!("{error:#}");
+        }
+    }
+
     fn act(&mut self) -> anyhow::Result<()> {
         let Some(action) = self.action.take() else { return Ok(()) };
         action.undo()?;
-        let mut journal = self.undo.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.noted()
+    }
+
+    fn noted(&self) -> anyhow::Result<()> {
+        let mut journal = self.undo.lock();
+        journal.killable.remove(&self.id);
         journal.note(&Entry::Undone { id: self.id })
     }
 }
@@ -380,7 +232,8 @@ impl Guardian {
             .arg(scratch)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            // Ctrl-C reaches all processes of a terminal's group: the guardian must outlive it.
+            .process_group(0)
             .spawn()
             .with_context(|| format!("{}: no undo guardian can be started", server.display()))?;
         let journal = child.stdin.take().context("the undo guardian has no standard input")?;
@@ -391,6 +244,11 @@ impl Guardian {
 impl Drop for Journal {
     fn drop(&mut self) {
         if let Some(Guardian { mut child, mut journal }) = self.guardian.take() {
+            // Whoever has left all groups still bears a mark.
+            let prefix = mark_prefix(self.scratch());
+            if let Err(error) = group::end_marked(|mark| mark.starts_with(&prefix)) {
+                tracing::warn!("{error:#}; `kneepoint recover` tries again");
+            }
             let mut line = serde_json::to_vec(&Entry::Closed).unwrap_or_default();
             line.push(b'\n');
             // A guardian that is gone needs not be told.
@@ -402,25 +260,34 @@ impl Drop for Journal {
     }
 }
 
+/// What the marks of a run begin with.
+fn mark_prefix(scratch: &Path) -> String {
+    format!("{}.", scratch.file_name().unwrap_or_default().to_string_lossy())
+}
+
 /// The guardian's life: learns of changes until its input ends, then undoes what is left. Where
 /// the run was killed, its scratch directory goes too.
 pub(crate) fn guard(scratch: &Path) -> anyhow::Result<()> {
-    // Ctrl-C reaches all processes of a terminal's group: the guardian must outlive it.
-    let _ = rustix::process::setsid();
     let left = pending(std::io::stdin().lock());
-    undo_all(left.actions)?;
-    if left.closed { Ok(()) } else { crate::scratch::remove_of_dead(scratch) }
+    let outcome = undo_all(scratch, left.actions);
+    if left.closed {
+        return outcome;
+    }
+    // What could not be undone stays in the journal, for whoever recovers.
+    let keep = outcome.is_err().then_some(JOURNAL);
+    outcome.and(scratch::remove_of_dead(scratch, keep))
 }
 
-/// Undoes what a journal in a scratch directory says is left. None there: nothing to do.
+/// Undoes what a journal in a scratch directory says is left, and ends what bears the run's marks.
 ///
 /// # Errors
 /// Something could not be undone; the rest was tried all the same.
 pub(crate) fn undo_left(scratch: &Path) -> anyhow::Result<()> {
-    match File::open(scratch.join(JOURNAL)) {
-        Ok(file) => undo_all(pending(std::io::BufReader::new(file)).actions),
-        Err(_) => Ok(()),
-    }
+    let actions = match File::open(scratch.join(JOURNAL)) {
+        Ok(file) => pending(std::io::BufReader::new(file)).actions,
+        Err(_) => Vec::new(),
+    };
+    undo_all(scratch, actions)
 }
 
 /// What a journal leaves to do.
@@ -450,17 +317,27 @@ fn pending(lines: impl BufRead) -> Pending {
     Pending { actions: open.into_values().rev().collect(), closed }
 }
 
-fn undo_all(actions: Vec<Action>) -> anyhow::Result<()> {
-    let mut outcome = Ok(());
+/// Undoes all, whatever fails of it.
+fn undo_all(scratch: &Path, actions: Vec<Action>) -> anyhow::Result<()> {
+    let mut failures: Vec<String> = Vec::new();
+    let mut tried = |done: anyhow::Result<()>| {
+        failures.extend(done.err().map(|error| format!("{error:#}")));
+    };
     for action in actions {
-        outcome = outcome.and(action.undo());
+        tried(action.undo());
     }
-    outcome
+    let prefix = mark_prefix(scratch);
+    tried(group::end_marked(|mark| mark.starts_with(&prefix)).map(drop));
+    if failures.is_empty() {
+        return Ok(());
+    }
+    bail!("{}; `kneepoint recover` tries again", failures.join("; "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn line(entry: &Entry) -> String {
         serde_json::to_string(entry).unwrap() + "\n"
@@ -481,31 +358,19 @@ mod tests {
     }
 
     #[test]
-    fn segments_belong_to_who_made_them() {
-        let table = "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime\n\
-            1 7 1600 56 4711 4720 0 0 0 0 0 1 2 3\n2 8 1600 56 47 4720 1 0 0 0 0 1 2 3\n\
-            3 9 1600 56 4711 1 2 0 0 0 0 1 2 3\ntorn 4 1600\n";
-        let expected = [Segment { id: "7", attached: 0 }, Segment { id: "9", attached: 2 }];
-        assert_eq!(segments_of(table, 4711), expected);
-        assert_eq!(segments_of(table, 471), []);
-        assert_eq!(segments_of("", 4711), []);
-    }
-
-    #[test]
-    fn a_family_is_killed_and_an_old_id_is_nobody() {
-        let mut parent = Command::new("sh").args(["-c", "sleep 600 & sleep 600"]).spawn().unwrap();
-        let action = Action::kill(parent.id()).unwrap();
-        let stale = Action::Kill { process: parent.id(), started: 1 };
-        stale.undo().unwrap();
-        assert!(parent.try_wait().unwrap().is_none());
-        while family(parent.id()).len() < 3 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let everyone = family(parent.id());
-        action.undo().unwrap();
-        parent.wait().unwrap();
-        let alive = |(pid, born): &(u32, u64)| start_time(*pid) == Some(*born) && !is_zombie(*pid);
-        assert!(!everyone.iter().any(alive));
-        action.undo().unwrap();
+    fn one_failure_keeps_nothing_else_from_being_undone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("setting"), "changed").unwrap();
+        fs::create_dir_all(path("full/child")).unwrap();
+        let restore = |name: &str| Action::RestoreFile { path: path(name), content: "1".into() };
+        let actions = vec![
+            Action::RemoveDirectory { path: path("full") },
+            restore("absent/setting"),
+            restore("setting"),
+        ];
+        let error = undo_all(folder.path(), actions).unwrap_err().to_string();
+        assert!(error.contains("full") && error.contains("absent/setting"), "{error}");
+        assert_eq!(fs::read_to_string(path("setting")).unwrap(), "1");
     }
 }

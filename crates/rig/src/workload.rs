@@ -15,11 +15,13 @@ pub mod postgres;
 mod settings;
 pub mod sqlite;
 
+use crate::launch;
 use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
 use kneepoint_vocab::{ArmId, Clients, CountCheck, Latency, Nanos, Proof, Stability};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// All workloads.
@@ -59,12 +61,6 @@ impl Need {
         Self { what: name.to_owned(), package: package.to_owned(), here }
     }
 
-    /// What starts every other program in a session of its own.
-    #[must_use]
-    pub fn session_starter(path: &SearchPath) -> Self {
-        Self::program("setsid", "util-linux", path)
-    }
-
     /// The command that brings what is lacking; none where nothing is, or no package has it.
     #[must_use]
     pub fn install_line(needs: &[Self]) -> Option<String> {
@@ -90,8 +86,9 @@ pub struct CpuSets {
 pub struct Drive {
     /// Closed-loop clients.
     pub clients: u32,
-    /// How long they are needed from [`System::begin`]'s return to [`System::finish`]: ramp and
-    /// window. A generator that has to be told is told at least that.
+    /// How long they are needed at most from [`System::begin`]'s return to [`System::finish`]:
+    /// what they take to settle, and the window. A generator that has to be told is told at least
+    /// that.
     pub lasts: Nanos,
     /// Where everything runs.
     pub cpus: CpuSets,
@@ -168,6 +165,17 @@ pub trait Workload: Sync {
         self.fresh_each_slice(settings)
     }
 
+    /// Settings that [`Workload::prepare`] alone uses: they are the baseline's for all variants.
+    fn made_once(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether systems with these settings tell their [`System::progress`].
+    fn tells_progress(&self, settings: &BTreeMap<String, String>) -> bool {
+        let _ = settings;
+        false
+    }
+
     /// Whether these settings make a system.
     ///
     /// # Errors
@@ -210,6 +218,11 @@ pub trait System: Send {
     /// The system does not answer, or clients are running.
     fn describe(&mut self) -> anyhow::Result<Description>;
 
+    /// The environment of its processes, sorted by name, without secrets.
+    fn environment(&self) -> Vec<(String, String)> {
+        crate::environment::of(self.pids().first().copied(), &[])
+    }
+
     /// Starts closed-loop clients on the cores of `drive`. Once all of them run, returns the
     /// kernel ids of the threads of the system that serve them, one to one and in client order:
     /// the clients themselves where they live in the system, else the server's threads or
@@ -229,13 +242,33 @@ pub trait System: Send {
         Ok(true)
     }
 
+    /// How many operations have ended since the clients started, where the system can tell that
+    /// at any instant without being disturbed: none where it cannot. Asked several times a
+    /// second.
+    ///
+    /// # Errors
+    /// The system or the generator died, or its counts make no sense.
+    fn progress(&mut self) -> anyhow::Result<Option<Tally>> {
+        Ok(None)
+    }
+
     /// Opens the counting window. Called again, it opens a new one in place of the former.
     ///
     /// # Errors
     /// The system does not answer, or no clients are running.
     fn mark(&mut self) -> anyhow::Result<()>;
 
-    /// Closes the counting window, then ends the clients.
+    /// Closes the counting window where that can be done while clients go on; elsewhere
+    /// [`System::finish`] does. The sooner it follows the end of what is watched, the more nearly
+    /// are counts and ledgers of the same window.
+    ///
+    /// # Errors
+    /// The system does not answer, or no clients are running.
+    fn close(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Closes the counting window if it is still open, then ends the clients.
     ///
     /// # Errors
     /// The system does not answer, no window is open, or an operation failed; clients are ended
@@ -253,6 +286,15 @@ pub trait System: Send {
     /// # Errors
     /// It did not go down in order; it was killed then.
     fn stop(self: Box<Self>) -> anyhow::Result<()>;
+}
+
+/// A count on its way up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// When it was so much, on a clock that begins anywhere but is the same within a slice.
+    pub at: Nanos,
+    /// Operations that had ended by then.
+    pub operations: u64,
 }
 
 /// What the clients counted in one window.
@@ -274,19 +316,24 @@ pub struct SliceOutput {
 /// Runs a workload's server side on standard input and output until told to stop, or until the
 /// input ends because Kneepoint died. `args` are what follows `serve-workload`: the workload's
 /// name. The entry point of a hidden subcommand, of no use to people.
-pub fn serve(args: impl IntoIterator<Item = String>) -> std::process::ExitCode {
+pub fn serve(args: impl IntoIterator<Item = impl Into<OsString>>) -> std::process::ExitCode {
     use std::io::Write as _;
-    let args: Vec<String> = args.into_iter().collect();
-    let outcome = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [sqlite::NAME] => sqlite::serve(),
-        [undo::GUARDIAN, scratch] => undo::guard(std::path::Path::new(scratch)),
-        _ => Err(anyhow::anyhow!("no workload is served as {:?}", args.join(" "))),
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let (name, rest) = match args.split_first() {
+        Some((name, rest)) => (name.to_str().unwrap_or_default(), rest),
+        None => ("", &[][..]),
+    };
+    let outcome = match (name, rest) {
+        (sqlite::NAME, []) => sqlite::serve(),
+        (undo::GUARDIAN, [scratch]) => undo::guard(std::path::Path::new(scratch)),
+        (launch::LAUNCH, words) => launch::launch(words),
+        _ => Err(anyhow::anyhow!("no workload is served as {name:?}")),
     };
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             // With standard error gone too, there is nobody left to tell.
-            let _ = writeln!(std::io::stderr(), "serve-workload: {error:#}");
+            let _ = writeln!(std::io::stderr(), "kneepoint {name}: {error:#}");
             std::process::ExitCode::FAILURE
         }
     }

@@ -123,10 +123,46 @@ fn fixed_work_is_divided_by_the_run_s_own_time() {
     let output = slice(system.as_mut(), 1).unwrap();
     assert!(output.operations.abs_diff(1_000_000) <= 1, "{output:?}");
     assert!(output.counted_over >= Nanos::from_millis(500), "{output:?}");
-    // Nothing is said of the figures: then a run is one operation.
     system.stop().unwrap();
-    let output = stage.slice(&[("run", "sleep 0.4")], 1).unwrap();
+    // One operation a run has to be asked for.
+    assert!(stage.refused(&[("run", "sleep 0.4")]).contains("--work 1"));
+    let output = stage.slice(&[("run", "sleep 0.4"), ("work", "1")], 1).unwrap();
     assert!(output.operations == 1 && output.counted_over >= Nanos::from_millis(400));
+    stage.clean();
+}
+
+#[test]
+fn a_run_that_did_nothing_is_a_slice_without_operations() {
+    let stage = Stage::new();
+    let run = ("run", "sleep 0.4; echo 0 ops/s");
+    let output = stage.slice(&[("shell", "yes"), run], 1).unwrap();
+    assert!(output.operations == 0 && output.counted_over >= Nanos::from_millis(400), "{output:?}");
+    stage.clean();
+}
+
+#[test]
+fn what_a_command_runs_with_is_told() {
+    let stage = Stage::new();
+    let set = ("environment", "MALLOC_ARENA_MAX=1 MY_TOKEN=x");
+    let of = |settings: &[(&str, &str)]| {
+        let mut system = stage.started(settings).unwrap();
+        let (told, told_set) = (system.environment(), system.describe().unwrap().1);
+        system.stop().unwrap();
+        (told, told_set)
+    };
+    for start in [None, Some(("start", "sleep 600"))] {
+        let mut settings = vec![("run", "true"), set];
+        settings.extend(start);
+        let (told, names) = of(&settings);
+        let value = |name: &str| {
+            told.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        };
+        assert_eq!(value("MALLOC_ARENA_MAX"), Some("1"), "{start:?}");
+        assert_eq!(value("MY_TOKEN"), Some("(left out)"));
+        assert!(value("PATH").is_some());
+        let names = names.iter().find(|(name, _)| name == "environment").unwrap();
+        assert_eq!(names.1, "MALLOC_ARENA_MAX MY_TOKEN");
+    }
     stage.clean();
 }
 
@@ -168,6 +204,7 @@ fn hooks_run_in_order_and_the_last_one_after_a_failure_too() {
         ("prepare", &prepare),
         ("conclude", &conclude),
         ("environment", "MARK='it is'"),
+        ("work", "1"),
     ];
     let with = |run: &str| {
         let _ = fs::remove_file(&log);
@@ -186,6 +223,27 @@ fn hooks_run_in_order_and_the_last_one_after_a_failure_too() {
     stage.clean();
 }
 
+/// A server that `prepare` sends into the background serves until the instance ends, no longer.
+#[test]
+fn what_prepare_sends_into_the_background_ends_with_the_instance() {
+    let stage = Stage::new();
+    let prepare =
+        "sh -c 'cd {directory}; setsid sleep 613 >/dev/null 2>&1 & echo $! > {shared}/pid'";
+    let started = stage.started(&[("prepare", prepare), ("run", "sleep 0.1"), ("work", "1")]);
+    let mut system = started.unwrap();
+    let shared = stage.path().join("command-shared/pid");
+    let pid = fs::read_to_string(shared).unwrap().trim().to_owned();
+    let runs = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    };
+    assert!(runs(), "the daemon is gone");
+    let _ = slice(system.as_mut(), 1);
+    assert!(runs(), "the daemon went with a slice");
+    system.stop().unwrap();
+    assert!(!runs(), "the daemon outlives its instance");
+}
+
 #[test]
 fn what_goes_wrong_is_told_in_one_line() {
     let stage = Stage::new();
@@ -198,7 +256,7 @@ fn what_goes_wrong_is_told_in_one_line() {
     assert!(stage.refused(&garbage).contains("nothing it printed matches"));
     let silent = with("sleep 0.4", ("json", "/a"));
     assert!(stage.refused(&silent).contains("printed no JSON"));
-    let none = with("sleep 0.4; echo 0 ops/s", ("patience_s", "5"));
+    let none = with("sleep 0.4; echo nan ops/s", ("patience_s", "5"));
     assert!(stage.refused(&none).contains("no throughput"));
     let hanging = with("sleep 600", ("patience_s", "0.2"));
     let told = stage.refused(&hanging);

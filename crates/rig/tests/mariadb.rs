@@ -7,6 +7,7 @@ mod leftovers;
 #[path = "support/script.rs"]
 mod script;
 
+use kneepoint_rig::priority::Prompt;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::mariadb::{MariadbSmack, MariadbSysbench};
@@ -57,6 +58,8 @@ fn up(workload: &dyn Workload, setup: &Setup) -> Box<dyn System> {
 
 /// One slice, during which the threads are looked at.
 fn slice(system: &mut dyn System, clients: u32) -> SliceOutput {
+    // As the lab does: clients and server are raised over everybody else.
+    let _prompt = Prompt::begin();
     let threads = system.begin(&Drive::new(clients, SLICE)).unwrap();
     assert_eq!(threads.len(), clients as usize);
     assert_eq!(threads.iter().collect::<BTreeSet<_>>().len(), threads.len());
@@ -69,7 +72,17 @@ fn slice(system: &mut dyn System, clients: u32) -> SliceOutput {
     let generator = system.generators()[0];
     assert!(Path::new(&format!("/proc/{generator}")).exists());
     system.mark().unwrap();
+    let (marked, first) = (Instant::now(), system.progress().unwrap());
+    std::thread::sleep(Duration::from_nanos(SLICE.0));
+    if let (Some(first), Some(last)) = (first, system.progress().unwrap()) {
+        assert!(last.operations > first.operations && last.at > first.at, "{first:?} {last:?}");
+    }
+    system.close().unwrap();
+    let open = Nanos(u64::try_from(marked.elapsed().as_nanos()).unwrap());
     let output = system.finish().unwrap();
+    if first.is_some() {
+        assert!(SLICE <= output.counted_over && output.counted_over.0 < 2 * open.0, "{open:?}");
+    }
     assert!(system.generators().is_empty());
     assert_eq!(output.per_client.len(), clients as usize);
     assert_eq!(output.per_client.iter().sum::<u64>(), output.operations);
@@ -120,9 +133,12 @@ fn sysbench_counts_as_the_server_does_and_nothing_is_left() {
     assert!(settings.iter().any(|(name, value)| name == "version" && value.contains("Maria")));
     for clients in [1, 4] {
         let output = slice(system.as_mut(), clients);
-        // 16 statements a transaction, one that asks for the thread and one good-bye a client.
+        // Both count the generator's whole run: 16 statements a transaction, and of each client one
+        // that asks for its thread and one good-bye.
         let counts = output.counts.unwrap();
-        assert_eq!(counts.generator, output.operations * 16 + 2 * u64::from(clients));
+        let in_transactions = counts.generator - 2 * u64::from(clients);
+        assert_eq!(in_transactions % 16, 0);
+        assert!(in_transactions / 16 > output.operations, "{counts:?}");
     }
     assert!(system.begin(&Drive::new(9, SLICE)).unwrap_err().to_string().contains("1 to 8"));
     system.stop().unwrap();
@@ -183,6 +199,12 @@ fn super_smack_does_a_fixed_number_of_rounds() {
     assert_eq!(proofs.last().unwrap().found, "InnoDB");
     slice(system.as_mut(), 2);
     drop(system);
+    // Without a number of rounds, a window of the clients' work is what counts.
+    setup.settings.insert("rounds".to_owned(), "auto".to_owned());
+    let mut system = workload.start(&setup).unwrap();
+    let output = slice(system.as_mut(), 4);
+    assert!(output.counted_over >= SLICE && output.counts.unwrap().generator > output.operations);
+    drop(system);
     assert_eq!(homes(&scratch), 0);
 }
 
@@ -196,6 +218,7 @@ fn a_server_killed_while_clients_run_leaves_no_number() {
     let scratch = Scratch::create().unwrap();
     let setup = setup(&scratch, &SMALL);
     let mut system = up(&workload, &setup);
+    let _prompt = Prompt::begin();
     system.begin(&Drive::new(2, SLICE)).unwrap();
     kill(system.pids()[0]);
     let mut told = None;
@@ -226,6 +249,7 @@ fn a_generator_killed_while_it_runs_leaves_no_number_and_the_server_stays() {
     let scratch = Scratch::create().unwrap();
     let setup = setup(&scratch, &SMALL);
     let mut system = up(&workload, &setup);
+    let _prompt = Prompt::begin();
     system.begin(&Drive::new(2, SLICE)).unwrap();
     kill(system.generators()[0]);
     let message = format!("{:#}", system.finish().unwrap_err());
@@ -281,29 +305,30 @@ fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
     let served = |thread: u32| {
         format!("echo kneepoint: client 0 is served by thread {thread} from localhost >&2")
     };
-    let ended = "echo kneepoint: client 0 ended 100 >&2";
-    let own = served(server);
+    // It stays until the window has begun, as a generator does.
+    let go = scratch.path().join("go");
+    let own = format!("{}; until [ -e {} ]; do sleep 0.02; done", served(server), go.display());
+    let none = REPORT.replace("ons: 100", "ons: 0");
     let cases = [
         (served(1), "thread 1 is to serve a client, but is none of mariadbd's"),
         ("echo 'FATAL: no driver' >&2; exit 1".into(), "exit code 1; it said: FATAL: no driver"),
         (own.clone(), "printed no report"),
-        (format!("{own}; echo garbage; {ended}"), "printed no report"),
-        (format!("{own}; echo '{REPORT}'"), "not each of 1 clients told what it did"),
-        (format!("{own}; echo '{REPORT}'; {ended}"), "the counts disagree"),
+        (format!("{own}; echo garbage"), "printed no report"),
+        (format!("{own}; echo '{REPORT}'"), "reports 100 transactions, its clients counted 0"),
+        (format!("{own}; echo '{none}'"), "the counts disagree"),
         (
-            format!("{own}; echo '{}'; {ended}", REPORT.replace("errors: 0", "errors: 3")),
+            format!("{own}; echo '{}'", REPORT.replace("errors: 0", "errors: 3")),
             "3 transactions failed",
         ),
-        (
-            format!("{own}; echo '{}'; {ended}", REPORT.replace("ons: 100", "ons: 99")),
-            "sysbench reports 99 transactions, its clients 100",
-        ),
-        (format!("{own}; echo '{REPORT}' | head -n 5; {ended}"), "is it cut off"),
+        (format!("{own}; echo '{REPORT}' | head -n 5"), "is it cut off"),
     ];
     for (script, expected) in cases {
         script::script(&program, &script);
         let begun = system.begin(&Drive::new(1, SLICE));
-        let outcome = begun.and_then(|_| system.finish());
+        let marked = begun.and_then(|_| system.mark());
+        fs::write(&go, "").unwrap();
+        let outcome = marked.and_then(|()| system.finish());
+        fs::remove_file(&go).unwrap();
         let message = format!("{:#}", outcome.unwrap_err());
         assert!(message.contains(expected), "{script}\n{message}");
     }

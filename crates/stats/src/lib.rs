@@ -9,6 +9,7 @@
 //! | [`two_way`] | levels measured in blocks: log-additive model with block resampling |
 //! | [`paired`] | the effect of one arm over another from pairs |
 //! | [`sequential`] | nominal levels for looking more than once |
+//! | [`verdict`] | better, worse, without effect, or not known yet: the one rule |
 //! | [`holm`] | adjusted p-values for several questions |
 //! | [`change_point`] | when does a series stop warming up? |
 //! | [`bounded`] | nonlinear least squares with bounds |
@@ -26,6 +27,7 @@ pub mod paired;
 pub mod random;
 pub mod sequential;
 pub mod two_way;
+pub mod verdict;
 
 pub use bounded::{BoundedFit, Parameter};
 pub use error::StatsError;

@@ -24,7 +24,7 @@
 
 use crate::distribution::{student_quantile, student_two_sided};
 use crate::error::StatsError;
-use crate::interval::{Interval, mean, variance};
+use crate::interval::Interval;
 use std::collections::BTreeMap;
 
 /// Two values measured side by side.
@@ -38,6 +38,9 @@ pub struct Pair {
     pub base: f64,
     /// The arm in question; positive, in the same unit.
     pub treated: f64,
+    /// What the pair is worth beside an undisturbed one, which is 1: inversely proportional to its
+    /// variance.
+    pub weight: f64,
 }
 
 /// What the interval is about.
@@ -84,13 +87,13 @@ pub fn effect(pairs: &[Pair], scope: Scope) -> Result<PairedEffect, StatsError> 
     }
     let spread = Spread::of(&starts);
     let within_only = starts.len() == 1 || (scope == Scope::TheseStarts && spread.within.is_some());
-    let means: Vec<f64> = starts.iter().map(|start| mean(start)).collect();
+    let means: Vec<Ratio> = starts.iter().map(|start| Ratio::mean(start)).collect();
     let (standard_error, degrees) = match spread.within {
         Some(within) if within_only => (within_error(&starts, within), spread.within_degrees),
         _ => between_error(&means),
     };
     Ok(PairedEffect {
-        log_ratio: mean(&means),
+        log_ratio: Ratio::mean(&means).log,
         standard_error,
         degrees,
         pairs: found,
@@ -150,68 +153,98 @@ impl PairedEffect {
     }
 }
 
+/// A log ratio and its weight.
+#[derive(Clone, Copy)]
+struct Ratio {
+    log: f64,
+    weight: f64,
+}
+
+impl Ratio {
+    /// The weighted mean, with the mean weight: a start counts by how good its pairs are, not by
+    /// their number.
+    #[allow(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
+    fn mean(all: &[Self]) -> Self {
+        let weight = sum_of_weights(all);
+        let log = all.iter().map(|one| one.weight * one.log).sum::<f64>() / weight;
+        Self { log, weight: weight / all.len() as f64 }
+    }
+}
+
+fn sum_of_weights(all: &[Ratio]) -> f64 {
+    all.iter().map(|one| one.weight).sum()
+}
+
+/// Weighted sum of squared deviations from the weighted mean.
+fn squares(all: &[Ratio]) -> f64 {
+    let middle = Ratio::mean(all).log;
+    all.iter().map(|one| one.weight * (one.log - middle).powi(2)).sum()
+}
+
 /// Log ratios by start, one a block: the mean over pairs of the same start and block.
-fn log_ratios(pairs: &[Pair]) -> Result<Vec<Vec<f64>>, StatsError> {
-    let mut starts: BTreeMap<usize, BTreeMap<usize, Vec<f64>>> = BTreeMap::new();
+fn log_ratios(pairs: &[Pair]) -> Result<Vec<Vec<Ratio>>, StatsError> {
+    let mut starts: BTreeMap<usize, BTreeMap<usize, Vec<Ratio>>> = BTreeMap::new();
     for (index, pair) in pairs.iter().enumerate() {
-        for value in [pair.base, pair.treated] {
+        for value in [pair.base, pair.treated, pair.weight] {
             if !(value.is_finite() && value > 0.0) {
                 return Err(StatsError::NotPositive { index, value });
             }
         }
-        let ratio = (pair.treated / pair.base).ln();
+        let ratio = Ratio { log: (pair.treated / pair.base).ln(), weight: pair.weight };
         starts.entry(pair.start).or_default().entry(pair.block).or_default().push(ratio);
     }
-    Ok(starts.into_values().map(|blocks| blocks.values().map(|b| mean(b)).collect()).collect())
+    let means = |blocks: BTreeMap<usize, Vec<Ratio>>| {
+        blocks.into_values().map(|block| Ratio::mean(&block)).collect()
+    };
+    Ok(starts.into_values().map(means).collect())
 }
 
 /// One-way analysis of variance of log ratios by start.
 struct Spread {
-    /// Mean square within starts; absent with one pair a start.
+    /// Mean square within starts, of a pair of weight 1; absent with one pair a start.
     within: Option<f64>,
     within_degrees: f64,
 }
 
 #[allow(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
 impl Spread {
-    fn of(starts: &[Vec<f64>]) -> Self {
+    fn of(starts: &[Vec<Ratio>]) -> Self {
         let pairs: usize = starts.iter().map(Vec::len).sum();
         let within_degrees = (pairs - starts.len()) as f64;
-        let squares: f64 = starts
-            .iter()
-            .map(|start| start.iter().map(|x| (x - mean(start)).powi(2)).sum::<f64>())
-            .sum();
+        let squares: f64 = starts.iter().map(|start| squares(start)).sum();
         let within = (within_degrees > 0.0).then(|| squares / within_degrees);
         Self { within, within_degrees }
     }
 
     /// τ² = (MSB - MSW) / n0, at least 0, with n0 the mean pairs a start corrected for unequal
     /// numbers (Searle, Casella and McCulloch 1992, chapter 3).
-    fn between(&self, starts: &[Vec<f64>]) -> Option<f64> {
+    fn between(&self, starts: &[Vec<Ratio>]) -> Option<f64> {
         let within = self.within.filter(|_| starts.len() > 1)?;
-        let sizes: Vec<f64> = starts.iter().map(|start| start.len() as f64).collect();
-        let pairs: f64 = sizes.iter().sum();
+        let worth: Vec<Ratio> = starts
+            .iter()
+            .map(|start| Ratio { log: Ratio::mean(start).log, weight: sum_of_weights(start) })
+            .collect();
+        let pairs = sum_of_weights(&worth);
         let degrees = (starts.len() - 1) as f64;
-        let grand = starts.iter().flatten().sum::<f64>() / pairs;
-        let squares: f64 =
-            starts.iter().zip(&sizes).map(|(start, n)| n * (mean(start) - grand).powi(2)).sum();
-        let typical = (pairs - sizes.iter().map(|n| n * n).sum::<f64>() / pairs) / degrees;
-        Some(((squares / degrees - within) / typical).max(0.0))
+        let typical =
+            (pairs - worth.iter().map(|one| one.weight.powi(2)).sum::<f64>() / pairs) / degrees;
+        Some(((squares(&worth) / degrees - within) / typical).max(0.0))
     }
 }
 
 /// Standard error of the mean of start means where starts are fixed.
-#[allow(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
-fn within_error(starts: &[Vec<f64>], within: f64) -> f64 {
-    let inverse: f64 = starts.iter().map(|start| 1.0 / start.len() as f64).sum();
-    (within * inverse).sqrt() / starts.len() as f64
+fn within_error(starts: &[Vec<Ratio>], within: f64) -> f64 {
+    let worth = |start: &Vec<Ratio>| Ratio::mean(start).weight;
+    let inverse: f64 =
+        starts.iter().map(|start| worth(start).powi(2) / sum_of_weights(start)).sum();
+    (within * inverse).sqrt() / starts.iter().map(worth).sum::<f64>()
 }
 
 /// Standard error and degrees of freedom of the mean of start means where starts are drawn.
 #[allow(clippy::cast_precision_loss, reason = "numbers of starts are far below 2^53")]
-fn between_error(means: &[f64]) -> (f64, f64) {
-    let starts = means.len() as f64;
-    ((variance(means) / starts).sqrt(), starts - 1.0)
+fn between_error(means: &[Ratio]) -> (f64, f64) {
+    let degrees = (means.len() - 1) as f64;
+    ((squares(means) / (degrees * sum_of_weights(means))).sqrt(), degrees)
 }
 
 #[cfg(test)]
@@ -227,6 +260,7 @@ mod tests {
                 block,
                 base: 100.0,
                 treated: 100.0 * ratio,
+                weight: 1.0,
             })
             .collect()
     }
@@ -278,8 +312,24 @@ mod tests {
     }
 
     #[test]
+    fn a_pair_of_little_weight_moves_little() {
+        let mut data = pairs(&[(0, 0, 1.0), (1, 1, 1.02), (2, 2, 0.98), (3, 3, 2.0)]);
+        let plain = effect(&data, Scope::AcrossStarts).unwrap();
+        data[3].weight = 0.05;
+        let weighted = effect(&data, Scope::AcrossStarts).unwrap();
+        let expected = (1.0_f64.ln() + 1.02_f64.ln() + 0.98_f64.ln() + 0.05 * 2.0_f64.ln()) / 3.05;
+        assert!((weighted.log_ratio - expected).abs() < 1e-12);
+        assert!(weighted.standard_error < plain.standard_error / 2.0);
+        // On one start: the weighted mean, and its error from the weighted squares.
+        data.iter_mut().for_each(|pair| pair.start = 0);
+        let one = effect(&data, Scope::default()).unwrap();
+        assert!((one.log_ratio - expected).abs() < 1e-12);
+        assert!((one.standard_error - weighted.standard_error).abs() < 1e-12);
+    }
+
+    #[test]
     fn bad_values_are_named() {
-        let zero = [Pair { start: 0, block: 0, base: 1.0, treated: 0.0 }];
+        let zero = [Pair { start: 0, block: 0, base: 1.0, treated: 0.0, weight: 1.0 }];
         assert_eq!(
             effect(&zero, Scope::default()),
             Err(StatsError::NotPositive { index: 0, value: 0.0 })
@@ -307,8 +357,9 @@ mod tests {
     }
 
     fn any_pairs() -> impl Strategy<Value = Vec<Pair>> {
-        let one = (0_usize..4, 0_usize..40, 0.5..2.0_f64, 0.5..2.0_f64)
-            .prop_map(|(start, block, base, treated)| Pair { start, block, base, treated });
+        let one = (0_usize..4, 0_usize..40, 0.5..2.0_f64, 0.5..2.0_f64).prop_map(
+            |(start, block, base, treated)| Pair { start, block, base, treated, weight: 1.0 },
+        );
         prop::collection::vec(one, 4..24)
     }
 

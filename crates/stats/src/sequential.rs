@@ -10,7 +10,7 @@ use crate::distribution::{normal_cdf, normal_quantile};
 use crate::error::StatsError;
 
 /// Points of Simpson's rule across the continuation region; odd.
-const POINTS: usize = 401;
+const POINTS: usize = 201;
 
 /// Bounds beyond this many standard deviations are not told apart: the error there is 1e-15.
 const FARTHEST: f64 = 8.0;
@@ -62,21 +62,41 @@ impl Spending {
     /// # Errors
     /// Fractions that do not grow strictly within (0, 1].
     pub fn bounds(&self, fractions: &[f64]) -> Result<Vec<f64>, StatsError> {
+        Ok(self.looks(fractions)?.into_iter().map(|look| look.goes_on).collect())
+    }
+
+    /// Both bounds of each look: where further looks may follow, and where it turns out to be the
+    /// last one, for a reason that the values have no part in (the budget is spent): it may then
+    /// spend all that is left. Lan and DeMets 1983, section 4.
+    ///
+    /// # Errors
+    /// Fractions that do not grow strictly within (0, 1].
+    pub fn looks(&self, fractions: &[f64]) -> Result<Vec<LookBounds>, StatsError> {
         check(fractions)?;
-        let mut bounds = Vec::with_capacity(fractions.len());
+        let mut looks = Vec::with_capacity(fractions.len());
         let mut state = Paths::at_start();
         let mut spent = 0.0;
         for &fraction in fractions {
             let step = (fraction - state.fraction).sqrt();
             let root = fraction.sqrt();
+            let bound_of = |wanted: f64| bisect(|z| state.chance_beyond(z * root, step) - wanted);
             let wanted = self.spent(fraction) - spent;
-            let bound = bisect(|z| state.chance_beyond(z * root, step) - wanted);
-            state = state.advance(bound * root, step, fraction);
+            let (goes_on, is_last) = (bound_of(wanted), bound_of(self.total - spent));
+            state = state.advance(goes_on * root, step, fraction);
             spent += wanted;
-            bounds.push(bound);
+            looks.push(LookBounds { goes_on, is_last });
         }
-        Ok(bounds)
+        Ok(looks)
     }
+}
+
+/// The bounds of one look as standard normal deviates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LookBounds {
+    /// Where further looks may follow.
+    pub goes_on: f64,
+    /// Where this one is the last.
+    pub is_last: f64,
 }
 
 fn check(fractions: &[f64]) -> Result<(), StatsError> {
@@ -93,7 +113,7 @@ fn check(fractions: &[f64]) -> Result<(), StatsError> {
 /// The z in (0, FARTHEST] where a decreasing function crosses zero.
 fn bisect(decreasing: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, FARTHEST);
-    for _ in 0..50 {
+    for _ in 0..36 {
         let middle = f64::midpoint(low, high);
         if decreasing(middle) > 0.0 {
             low = middle;
@@ -178,6 +198,31 @@ mod tests {
                 score += (fraction - before).sqrt() * generator.normal();
                 before = *fraction;
                 if score.abs() / fraction.sqrt() > *bound {
+                    stopped += 1;
+                    break;
+                }
+            }
+        }
+        let error = f64::from(stopped) / f64::from(runs);
+        assert!((0.046..=0.054).contains(&error), "total error {error}");
+    }
+
+    /// A run that its budget ends at any look spends 5 % all the same.
+    #[test]
+    fn a_last_look_that_comes_early_spends_the_rest() {
+        let fractions = [0.25, 0.5, 0.75, 1.0];
+        let looks = Spending::default().looks(&fractions).unwrap();
+        assert!((looks[0].is_last - 1.96).abs() < 1e-3, "{looks:?}");
+        assert!((looks[3].is_last - looks[3].goes_on).abs() < 1e-6, "{looks:?}");
+        let mut generator = Generator::new(5);
+        let (runs, last) = (40_000, 2);
+        let mut stopped = 0;
+        for _ in 0..runs {
+            let mut score = 0.0_f64;
+            for (at, fraction) in fractions.iter().take(last + 1).enumerate() {
+                score += 0.5 * generator.normal();
+                let bound = if at == last { looks[at].is_last } else { looks[at].goes_on };
+                if score.abs() / fraction.sqrt() > bound {
                     stopped += 1;
                     break;
                 }

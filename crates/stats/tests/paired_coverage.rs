@@ -24,7 +24,7 @@ fn pairs(logs: &[Vec<f64>]) -> Vec<Pair> {
     let mut all = Vec::new();
     for (start, row) in logs.iter().enumerate() {
         for log in row {
-            all.push(Pair { start, block, base: 50.0, treated: 50.0 * log.exp() });
+            all.push(Pair { start, block, base: 50.0, treated: 50.0 * log.exp(), weight: 1.0 });
             block += 1;
         }
     }

@@ -1,39 +1,18 @@
 //! What the analysis concluded: the only thing that a report reads.
 
-use crate::fact::Tier;
+use crate::fact::{Tier, WaitReason};
 use crate::plan::{ArmId, ArmRole, Level, ProtocolName};
-use crate::record::{Host, Proof};
+use crate::record::{Host, Proof, Proven, StoppedBy};
 use crate::stability::StabilityFindings;
 use crate::trial::Latency;
-use crate::units::{Cores, PerSecond, Ratio, Seconds, Unit};
+use crate::units::{Cores, PerSecond, Ratio, Seconds};
 use serde::{Deserialize, Serialize};
 
+pub use crate::curve::Curve;
+pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
-
-/// A number with its 95 % interval, all in the same unit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Estimate<U> {
-    /// The best single value.
-    pub value: U,
-    /// Lower end of the interval.
-    pub low: U,
-    /// Upper end of the interval.
-    pub high: U,
-}
-
-impl<U: Unit> Estimate<U> {
-    /// From three bare numbers in the unit `U`.
-    pub fn of(value: f64, low: f64, high: f64) -> Self {
-        Self { value: U::of(value), low: U::of(low), high: U::of(high) }
-    }
-
-    /// Half of the interval's width, in the unit.
-    pub fn half_width(&self) -> f64 {
-        (self.high.get() - self.low.get()) / 2.0
-    }
-}
 
 /// Everything that a report can say about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,9 +45,16 @@ pub struct Findings {
     pub treated: Vec<TreatedCurve>,
     /// Where cores and threads went, one a level.
     pub ledgers: Vec<LevelLedger>,
-    /// The level at which causes are ranked and treatments tried.
+    /// The level at which causes are ranked: where the curve falls short of its bound most.
     pub focus: Level,
-    /// Causes at the focus level, greatest first.
+    /// The level at which treatments were tried, where there were some and it is another one.
+    #[serde(default)]
+    pub effects_at: Option<Level>,
+    /// What is lost at the focus level; absent where no facts were collected.
+    #[serde(default)]
+    pub lost: Option<Lost>,
+    /// Causes at the focus level, greatest first, those that may be nothing last. None where
+    /// nothing worth it is lost.
     pub causes: Vec<Cause>,
     /// On-CPU flame graph at the focus level.
     pub on_cpu: Option<FlameNode>,
@@ -90,6 +76,22 @@ pub struct Findings {
     pub collector: Collector,
     /// Everything that limits what was said.
     pub caveats: Vec<Caveat>,
+    /// Where slices passed without an operation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<Stall>,
+}
+
+/// The lost cores of a level, all causes together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lost {
+    /// The sum of what single causes lose.
+    pub cores: Estimate<Cores>,
+    /// C.
+    pub of: Cores,
+    /// Below this part of C there is nothing to explain.
+    pub least: Ratio,
+    /// Whether it was explained: enough is lost, and the level falls short of its bound.
+    pub explained: bool,
 }
 
 /// The scaling curve on so many cores.
@@ -138,9 +140,9 @@ pub struct Protocol {
     pub elapsed: Seconds,
     /// Slices that count.
     pub slices: u32,
-    /// Slices repeated because of pollution.
+    /// Slices put back to the end of their block because something disturbed them.
     pub repeated: u32,
-    /// Slices kept although polluted.
+    /// Slices kept although disturbed.
     pub kept_polluted: u32,
     /// Slices that failed.
     pub failed: u32,
@@ -155,7 +157,7 @@ pub struct Protocol {
     /// The seed.
     pub seed: u64,
     /// Why it stopped.
-    pub stopped_by: String,
+    pub stopped_by: StoppedBy,
     /// Whether warm-up had ended by the change-point test.
     pub steady: bool,
     /// Mean foreign CPU over slices that count, share of capacity.
@@ -167,32 +169,12 @@ pub struct Protocol {
 /// The A/A control: the baseline against another start of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// Ratio of the two; its interval should hold 1.
+    /// Ratio of the two; its interval should hold 1, or intervals of this run say too much.
     pub ratio: Estimate<Ratio>,
-    /// The noise floor: the largest deviation from 1 inside that interval. Verdicts on
-    /// effects smaller than it are refused.
+    /// The noise floor: the largest deviation from 1 inside that interval.
     pub floor: Ratio,
     /// Pairs.
     pub pairs: u32,
-}
-
-/// The scaling curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Curve {
-    /// One point a level, ascending.
-    pub points: Vec<CurvePoint>,
-    /// Level of the greatest throughput.
-    pub peak: Level,
-    /// The knee.
-    pub knee: Knee,
-    /// Throughput at the last level over that at the peak.
-    pub last_over_peak: Estimate<Ratio>,
-    /// Whether it falls, and how far.
-    pub shape: Shape,
-    /// Fitted laws.
-    pub fits: Vec<Fit>,
-    /// Half-width of the machine's drift on the absolute scale, as a ratio.
-    pub drift: Ratio,
 }
 
 /// One level of the curve.
@@ -436,21 +418,53 @@ pub struct Cause {
 pub struct FlameNode {
     /// Function, or `all`.
     pub name: String,
+    /// Whether it is a function of the kernel.
+    #[serde(default)]
+    pub kernel: bool,
     /// Seconds in it and below, over all slices of the level.
     pub weight: Seconds,
     /// Children, heaviest first.
     pub children: Vec<FlameNode>,
 }
 
+/// Slices in which not one operation ended, and what the threads did meanwhile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// The arm.
+    pub arm: ArmId,
+    /// The level.
+    pub level: Level,
+    /// Slices without an operation.
+    pub slices: u32,
+    /// All slices of the arm at the level that were measured well.
+    pub of: u32,
+    /// Shares of the time of the threads that serve clients, or of all where none is known to;
+    /// absent where nobody watched.
+    pub threads: Option<StalledThreads>,
+}
+
+/// What threads did in slices without an operation, as shares of their time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StalledThreads {
+    /// On a core.
+    pub running: Ratio,
+    /// Willing to run.
+    pub runnable: Ratio,
+    /// Blocked.
+    pub blocked: Ratio,
+    /// What they were blocked on most.
+    pub mostly_on: Option<WaitReason>,
+}
+
 /// Verdict on a treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Better than the other arm, beyond the noise floor.
+    /// Better than the other arm.
     Better,
-    /// Worse than the other arm, beyond the noise floor.
+    /// Worse than the other arm.
     Worse,
-    /// No effect of at least `smallest`.
+    /// No effect of `smallest` or more, which is below the smallest that matters.
     NoEffect {
         /// The smallest effect that the interval excludes.
         smallest: Ratio,
@@ -491,6 +505,9 @@ pub struct Effect {
     pub p_holm: Option<f64>,
     /// Proofs that it was active.
     pub proofs: Vec<Proof>,
+    /// Whether they show that its changes were.
+    #[serde(default)]
+    pub proven: Proven,
     /// Ratios of single pairs, for the picture.
     pub pair_ratios: Vec<Ratio>,
 }
@@ -506,8 +523,15 @@ pub struct Collector {
     pub programs: Option<Estimate<Ratio>>,
     /// Kneepoint's own CPU over the machine's capacity, at the focus level.
     pub reader: Option<Ratio>,
-    /// Throughput with the collector over throughput without.
+    /// Throughput with the collector over throughput without, as counted.
     pub on_off: Option<Estimate<Ratio>>,
+    /// Share of the counted time that the collector's windows cover, at the focus level.
+    #[serde(default)]
+    pub covered: Option<Ratio>,
+    /// Throughput while the collector watches over throughput without it:
+    /// 1 − (1 − `on_off`) ÷ `covered`, and never below 0.
+    #[serde(default)]
+    pub on_off_active: Option<Estimate<Ratio>>,
     /// Running by the collector over running by `schedstat`, over all slices.
     pub running_check: Option<Ratio>,
     /// The greatest |running check − 1| of a level, and which level.

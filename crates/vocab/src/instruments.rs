@@ -17,6 +17,19 @@ pub struct Generator {
     pub busiest: Option<TaskLine>,
     /// Why it limits the throughput, where it does.
     pub bottleneck: Option<String>,
+    /// It limits because it has no more to give: then its CPU is lost throughput. Else only what
+    /// it takes above its usual price is.
+    #[serde(default)]
+    pub saturated: bool,
+    /// CPU seconds that it takes for one operation at the level of the causes.
+    #[serde(default)]
+    pub per_operation: Option<Estimate<Seconds>>,
+    /// CPU seconds that the system takes for one operation there.
+    #[serde(default)]
+    pub system_per_operation: Option<Estimate<Seconds>>,
+    /// Name of the system's busiest thread there, where threads were seen.
+    #[serde(default)]
+    pub system: Option<String>,
 }
 
 /// Counts of the generator against those of the server.

@@ -10,6 +10,8 @@
 //! * [`record`]: a whole run, as it lies in the run directory.
 //! * [`findings`]: what the analysis concluded, each number with an interval.
 
+mod curve;
+mod estimate;
 pub mod fact;
 pub mod findings;
 mod instruments;
@@ -26,7 +28,13 @@ pub use fact::{
 };
 pub use findings::{Estimate, Findings};
 pub use plan::{ArmId, ArmPlan, ArmRole, Clients, Level, LevelOrder, Plan, ProtocolName};
-pub use record::{ArmStart, Frame, Host, Proof, RunEnd, RunRecord, SCHEMA, StackRecord};
+pub use record::{
+    ArmStart, EndFile, FileSum, Frame, Host, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
+    StoppedBy,
+};
 pub use stability::{ClassStability, Failure, FirstFailure, Stability, StabilityFindings};
-pub use trial::{CountCheck, Disposition, Latency, Phase, Pollution, TrialId, TrialRecord, Window};
+pub use trial::{
+    CountCheck, Disposition, GROSS, Latency, Phase, Pollution, Settling, TrialId, TrialRecord,
+    Window,
+};
 pub use units::{Cores, Count, Nanos, PerSecond, Ratio, Seconds, Unit};

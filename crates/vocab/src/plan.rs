@@ -139,8 +139,13 @@ pub struct Plan {
     pub sweep_arms: Vec<ArmId>,
     /// Length of the measured window of a slice.
     pub slice: Nanos,
-    /// Discarded lead-in of each slice: threads start, caches refill.
+    /// Discarded lead-in of each slice: threads start, caches refill. The least of it, where
+    /// `settle` is longer.
     pub ramp: Nanos,
+    /// The most that a slice's clients are given to settle, where they tell their count at any
+    /// instant; 0 where they do not, and where a published protocol says how long.
+    #[serde(default)]
+    pub settle: Nanos,
     /// Sweep blocks; each holds every level once for the baseline and for each of `sweep_arms`,
     /// in random order.
     pub sweep_blocks: u32,
@@ -148,7 +153,8 @@ pub struct Plan {
     pub effect_blocks: (u32, u32),
     /// Effect blocks after which a start is replaced by a new one.
     pub blocks_per_start: u32,
-    /// Half-width of the 95 % interval of an effect at which it may stop.
+    /// Half-width of the 95 % interval of a small effect at which it may stop. Large ones, and
+    /// none, may stop as soon as they are told for sure.
     pub precision: Ratio,
     /// Smallest effect that matters: below it the verdict is 'no effect'.
     pub smallest_effect: Ratio,
@@ -201,6 +207,7 @@ mod tests {
             arms,
             slice: Nanos(1),
             ramp: Nanos(0),
+            settle: Nanos(0),
             sweep_arms: Vec::new(),
             sweep_blocks: 1,
             effect_blocks: (1, 1),

@@ -7,13 +7,14 @@
 //! | `arms.jsonl` | [`ArmStart`], one line a start |
 //! | `trials.jsonl` | [`crate::TrialRecord`], one line a slice, in the order they ran |
 //! | `stacks.jsonl` | [`StackRecord`], one line a distinct stack |
-//! | `end.json` | [`RunEnd`]; absent where the run was cut off |
+//! | `end.json` | [`EndFile`]; absent where the run was cut off |
 
 use crate::fact::StackId;
 use crate::plan::{ArmId, Plan};
 use crate::trial::TrialRecord;
 use crate::units::{Nanos, Seconds};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Version of the run directory that this code writes and reads.
 pub const SCHEMA: u32 = 1;
@@ -63,19 +64,41 @@ pub struct ArmStart {
     pub arm: ArmId,
     /// Which start, from 0.
     pub start: u32,
-    /// Proofs, all of which must be active.
+    /// Proofs, all of which must be active; none where nothing can be read back.
     pub proofs: Vec<Proof>,
     /// Seconds from the start of the process until it was ready.
     pub ready_after: Seconds,
     /// Versions and settings that the system reports of itself.
     pub settings: Vec<(String, String)>,
+    /// Environment of its processes, as `name, value`; secrets are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<(String, String)>,
+}
+
+/// Whether something is shown to be what it claims to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Proven {
+    /// What was read back is what it had to be.
+    #[default]
+    Yes,
+    /// Something that was read back is not what it had to be.
+    No,
+    /// Nothing was read back that could tell.
+    Unproven,
 }
 
 impl ArmStart {
-    /// Whether every proof holds.
+    /// Whether every proof holds; without a proof that is open.
     #[must_use]
-    pub fn active(&self) -> bool {
-        self.proofs.iter().all(|proof| proof.active)
+    pub fn proven(&self) -> Proven {
+        if self.proofs.is_empty() {
+            Proven::Unproven
+        } else if self.proofs.iter().all(|proof| proof.active) {
+            Proven::Yes
+        } else {
+            Proven::No
+        }
     }
 }
 
@@ -99,17 +122,96 @@ pub struct StackRecord {
     pub truncated: bool,
 }
 
-/// How a run ended: `end.json`.
+/// Why a run stopped: in files its words, e.g. `planned blocks`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum StoppedBy {
+    /// Each treatment has its verdict, and the controls are known well enough.
+    Decided,
+    /// The wall-clock budget was spent.
+    Budget,
+    /// All planned blocks were done.
+    PlannedBlocks,
+    /// Somebody asked it to stop.
+    Interrupted,
+    /// Nothing was run: results of other tools.
+    Imported,
+    /// Nobody knows: there is no end.
+    CutOff,
+    /// An error, in its own words.
+    Failed(String),
+}
+
+impl StoppedBy {
+    /// Its words.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Decided => "decided",
+            Self::Budget => "budget",
+            Self::PlannedBlocks => "planned blocks",
+            Self::Interrupted => "interrupted",
+            Self::Imported => "imported",
+            Self::CutOff => "cut off",
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+impl From<String> for StoppedBy {
+    fn from(words: String) -> Self {
+        let known = [
+            Self::Decided,
+            Self::Budget,
+            Self::PlannedBlocks,
+            Self::Interrupted,
+            Self::Imported,
+            Self::CutOff,
+        ];
+        let found = known.into_iter().find(|one| one.as_str() == words);
+        found.unwrap_or(Self::Failed(words))
+    }
+}
+
+impl From<StoppedBy> for String {
+    fn from(why: StoppedBy) -> Self {
+        why.as_str().to_owned()
+    }
+}
+
+/// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunEnd {
     /// Wall time from begin to end of measuring.
     pub elapsed: Nanos,
-    /// Why it stopped: `decided`, `budget`, `planned blocks`, `interrupted`.
-    pub stopped_by: String,
+    /// Why it stopped.
+    pub stopped_by: StoppedBy,
     /// Whether the baseline was steady before the sweep, by the change-point test.
     pub steady: bool,
     /// Things the user should know that belong to no trial.
     pub remarks: Vec<String>,
+}
+
+/// What a file of a run directory held when the run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSum {
+    /// Line feeds.
+    pub lines: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// SHA-256 of its bytes, as `sha256sum` prints it.
+    pub sha256: String,
+}
+
+/// `end.json`: how the run ended, and what the other files held then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndFile {
+    /// How the run ended.
+    #[serde(flatten)]
+    pub end: RunEnd,
+    /// The other files by their names; empty in directories of older versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, FileSum>,
 }
 
 /// Everything a run directory holds.
@@ -127,6 +229,23 @@ pub struct RunRecord {
     pub stacks: Vec<StackRecord>,
     /// Absent where the run was cut off.
     pub end: Option<RunEnd>,
-    /// Records that could not be read because the run was cut off, by file and line.
+    /// Records that could not be read, by file and line, and files that are not what was
+    /// written.
     pub torn: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_run_stopped_is_written_as_it_always_was() {
+        for words in ["decided", "budget", "planned blocks", "interrupted", "imported", "cut off"] {
+            let read = StoppedBy::from(words.to_owned());
+            assert!(!matches!(read, StoppedBy::Failed(_)), "{words}");
+            assert_eq!(String::from(read), words);
+        }
+        let error = "baseline at 2 clients: the server is gone";
+        assert_eq!(StoppedBy::from(error.to_owned()), StoppedBy::Failed(error.to_owned()));
+    }
 }

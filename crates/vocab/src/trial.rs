@@ -61,6 +61,19 @@ pub struct Latency {
     pub longest: Nanos,
 }
 
+/// How the clients of a slice came to rest before its window, and whether they stayed so.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settling {
+    /// From the start of the clients to the begin of the window.
+    pub after: Nanos,
+    /// Whether the series was steady from the begin of the window to its end.
+    pub steady: bool,
+    /// Length of one step of `series`.
+    pub step: Nanos,
+    /// Throughput in equal steps from the start of the clients to the end of the window.
+    pub series: Vec<PerSecond>,
+}
+
 /// What else used the machine in the window, as shares of its capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pollution {
@@ -100,10 +113,16 @@ impl CountCheck {
 pub enum Disposition {
     /// It counts.
     Kept,
-    /// Foreign CPU or steal was over the limit; it was repeated.
+    /// Something else disturbed it; it was put back to the end of its block.
     Polluted,
-    /// Polluted, and no repetition was left: it counts, and the report says so.
+    /// Disturbed, and no repetition was left: it counts for what it is worth, and the report says
+    /// so.
     KeptPolluted,
+    /// Grossly disturbed, and no repetition was left: it does not count.
+    Spoiled {
+        /// What happened.
+        reason: String,
+    },
     /// The system failed; there is no number.
     Failed {
         /// What happened.
@@ -132,6 +151,9 @@ pub struct TrialRecord {
     /// What broke, where the workload looks for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stability: Option<Stability>,
+    /// How the clients settled, where the workload can be asked for its count at any instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling: Option<Settling>,
     /// What else ran.
     pub pollution: Pollution,
     /// Whether it counts.
@@ -149,10 +171,47 @@ impl TrialRecord {
         PerSecond(if seconds > 0.0 { self.operations as f64 / seconds } else { 0.0 })
     }
 
-    /// Whether it enters the analysis.
+    /// Whether it enters the analysis of throughput, for which something must have been done.
     #[must_use]
     pub fn counts(&self) -> bool {
+        self.is_kept() && self.operations > 0
+    }
+
+    /// Whether it was measured well, and not one operation ended in it: everything starved or
+    /// stood still. It enters no estimate, whose logarithms know no zero, but is a finding.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.is_kept() && self.operations == 0 && self.counted_over > Nanos(0)
+    }
+
+    fn is_kept(&self) -> bool {
         matches!(self.disposition, Disposition::Kept | Disposition::KeptPolluted)
-            && self.operations > 0
+    }
+
+    /// What it is worth beside an undisturbed slice, above 0 and at most 1: inversely proportional
+    /// to its variance. What others take shifts throughput by about as much as they take, and a
+    /// slice scatters by some 5 % without them.
+    #[must_use]
+    pub fn weight(&self) -> f64 {
+        match self.disposition {
+            Disposition::KeptPolluted => {
+                1.0 / (1.0 + (self.pollution.share().0.max(0.0) / SCATTER).powi(2))
+            }
+            _ => 1.0,
+        }
+    }
+}
+
+/// Where others took more than this share of capacity, a slice says nothing beside one in which
+/// they took less.
+pub const GROSS: Ratio = Ratio(0.2);
+/// How much an undisturbed slice scatters, roughly.
+const SCATTER: f64 = 0.05;
+
+impl Pollution {
+    /// All that others took.
+    #[must_use]
+    pub fn share(&self) -> Ratio {
+        Ratio(self.foreign.0 + self.steal.0)
     }
 }

@@ -192,6 +192,7 @@ pub(crate) fn trial(
         latency: Some(Latency { mean: Nanos(100), p50: Nanos(90), ..Latency::default() }),
         counts: None,
         stability: None,
+        settling: None,
         pollution: Pollution::default(),
         disposition: Disposition::Kept,
         facts: facts(clients, cell, 0x1000 + u64::from(start) * 0x100),
@@ -219,6 +220,7 @@ pub(crate) fn start(arm: &str, number: u32, active: bool) -> ArmStart {
             active,
         }],
         ready_after: Seconds(0.1),
+        environment: Vec::new(),
         settings: vec![],
     }
 }
@@ -254,6 +256,7 @@ pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
             arms: vec![arm(ArmId::BASELINE, ArmRole::Baseline, ArmId::BASELINE)],
             slice: nanos(1.0),
             ramp: nanos(0.2),
+            settle: nanos(0.0),
             sweep_blocks: 5,
             effect_blocks: (6, 30),
             blocks_per_start: 3,
@@ -268,7 +271,7 @@ pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
         stacks: stacks(),
         end: Some(RunEnd {
             elapsed: nanos(50.0),
-            stopped_by: "planned blocks".to_owned(),
+            stopped_by: StoppedBy::PlannedBlocks,
             steady: true,
             remarks: vec![],
         }),
@@ -322,4 +325,8 @@ pub(crate) fn scaling(clients: u32) -> Cell {
         on_cpu: vec![(0, busy)],
         ..Cell::default()
     }
+}
+
+pub(crate) fn says(findings: &Findings, words: &str) -> bool {
+    findings.caveats.iter().any(|caveat| caveat.text.contains(words))
 }

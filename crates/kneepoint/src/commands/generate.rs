@@ -1,25 +1,75 @@
-//! `kneepoint --generate`: man page and completions, from the same structures as the parser.
+//! `kneepoint --generate`: man pages and completions, from the same structures as the parser.
 
 use crate::cli::{Cli, Generate};
-use clap::CommandFactory;
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use clap::{CommandFactory, ValueEnum};
 use clap_complete::{Shell, generate as complete};
+use clap_mangen::Man;
 
-pub(crate) fn generate(what: Generate) -> anyhow::Result<u8> {
+pub(crate) fn generate(what: Generate) -> Result<u8> {
     let mut bytes = Vec::new();
-    let shell = match what {
-        Generate::Man => {
-            clap_mangen::Man::new(Cli::command()).render(&mut bytes)?;
-            None
-        }
-        Generate::CompleteBash => Some(Shell::Bash),
-        Generate::CompleteZsh => Some(Shell::Zsh),
-        Generate::CompleteFish => Some(Shell::Fish),
-        Generate::CompleteElvish => Some(Shell::Elvish),
-        Generate::CompletePowershell => Some(Shell::PowerShell),
-    };
-    if let Some(shell) = shell {
-        complete(shell, &mut Cli::command(), "kneepoint", &mut bytes);
+    match shell(what) {
+        Some(shell) => complete(shell, &mut with_recipes()?, "kneepoint", &mut bytes),
+        None => page(what)?.render(&mut bytes)?,
     }
     crate::print::out(&String::from_utf8_lossy(&bytes))?;
     Ok(crate::OK)
+}
+
+const fn shell(what: Generate) -> Option<Shell> {
+    Some(match what {
+        Generate::CompleteBash => Shell::Bash,
+        Generate::CompleteZsh => Shell::Zsh,
+        Generate::CompleteFish => Shell::Fish,
+        Generate::CompleteElvish => Shell::Elvish,
+        Generate::CompletePowershell => Shell::PowerShell,
+        _ => return None,
+    })
+}
+
+/// The command line where the names of built-in recipes are known, for completions.
+fn with_recipes() -> Result<clap::Command> {
+    let names = kneepoint_rig::recipe::all()?.into_iter().map(|recipe| recipe.name.leak() as &str);
+    let names = PossibleValuesParser::new(names.collect::<Vec<_>>());
+    Ok(Cli::command()
+        .mut_subcommand("run", |run| run.mut_arg("recipe", |recipe| recipe.value_parser(names))))
+}
+
+/// The man page of Kneepoint or of one of its commands.
+fn page(what: Generate) -> Result<Man> {
+    let mut all = Cli::command();
+    all.build();
+    let value = what.to_possible_value().context("a hidden page")?;
+    let Some(name) = value.get_name().strip_prefix("man-") else { return Ok(Man::new(all)) };
+    let command = all.find_subcommand(name).context("a page of no command")?;
+    Ok(Man::new(command.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_that_a_page_refers_to_has_one() {
+        let pages: Vec<String> = Generate::value_variants()
+            .iter()
+            .filter_map(|one| Some(one.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        for command in Cli::command().get_subcommands().filter(|one| !one.is_hide_set()) {
+            let page = format!("man-{}", command.get_name());
+            assert!(pages.contains(&page), "no {page}");
+        }
+        let mut bytes = Vec::new();
+        page(Generate::ManRun).unwrap().render(&mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains(".TH kneepoint-run 1") && text.contains("budget"), "{text}");
+    }
+
+    #[test]
+    fn completions_know_the_recipes() {
+        let mut bytes = Vec::new();
+        complete(Shell::Bash, &mut with_recipes().unwrap(), "kneepoint", &mut bytes);
+        assert!(String::from_utf8(bytes).unwrap().contains("sqlite-shared-cache"));
+    }
 }

@@ -12,17 +12,17 @@ pub(crate) fn import(args: &ImportArgs) -> Result<u8> {
     }
     let begun = jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let directory = args.out.clone().unwrap_or_else(|| run::default_directory(&begun));
-    kneepoint_lab::import(&ImportOptions {
+    let directory = kneepoint_lab::import(&ImportOptions {
         files: args.files.clone(),
         format: args.format.map(Into::into),
         cores: args.cores,
         operation,
-        directory: directory.clone(),
+        directory,
+        numbered: args.out.is_none(),
         kneepoint: env!("CARGO_PKG_VERSION").to_owned(),
         begun,
-        arguments: std::env::args().skip(1).collect(),
+        arguments: run::arguments(),
     })?;
     let findings = report::findings(&directory)?;
-    let page = report::write_into(&findings, &directory)?;
-    if args.json { report::finish_json(&findings) } else { report::finish(&findings, &page) }
+    report::finish_run(&findings, &directory, args.json)
 }

@@ -106,7 +106,7 @@ fn as_json(recipes: &[Listing], collectors: &[Collector]) -> serde_json::Value {
         .map(|t| {
             json!({
                 "id": t.id, "label": t.label, "workload": t.workload, "over": t.over,
-                "set": t.set, "expects": t.expects, "proof": t.proof,
+                "set": t.set, "expects": t.expects, "proof": t.shown_by,
             })
         })
         .collect();

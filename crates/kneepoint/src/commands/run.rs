@@ -3,40 +3,42 @@
 use super::report;
 use crate::cli::{CountingArgs, ProtocolArg, RunArgs, UsageError};
 use crate::progress::Bar;
-use crate::{ERROR, OK, print};
+use crate::{ERROR, OK, print, signals};
 use anyhow::{Context, Result};
 use kneepoint_lab::RunOptions;
 use kneepoint_rig::recipe::Recipe;
 use kneepoint_vocab::{Host, Nanos, Plan, ProtocolName};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments = arguments();
     let begun = jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let host = kneepoint_probe::host(env!("CARGO_PKG_VERSION"), &begun, arguments);
     let options = options(args, &host)?;
     let plan = kneepoint_lab::plan(&options, host.cores)?;
     if args.dry_run {
+        kneepoint_lab::require(&options)?;
         let fixed_work = options.recipe.workload.fixed_work(&options.recipe.settings);
         return show_plan(&plan, fixed_work, args.json);
     }
-    let stop = stop_on_signals()?;
-    let mut bar = Bar::new();
+    let stop = signals::stop_on_signals()?;
+    let mut bar = Bar::new(&plan.operation);
     let outcome = kneepoint_lab::run(&options, &plan, &host, &mut bar, &stop)?;
     bar.finish();
-    let findings = report::findings(&outcome.directory)?;
-    let page = report::write_into(&findings, &outcome.directory)?;
-    let code =
-        if args.json { report::finish_json(&findings)? } else { report::finish(&findings, &page)? };
+    let findings = report::findings(&outcome.directory)
+        .with_context(|| format!("what was measured lies in {}", outcome.directory.display()))?;
+    let code = report::finish_run(&findings, &outcome.directory, args.json)?;
     if outcome.interrupted {
         print::note("kneepoint: interrupted: the report tells only what was measured until then");
         return Ok(ERROR);
     }
     Ok(code)
+}
+
+/// Kneepoint's own arguments, for the record; what is no text is told as near as text can.
+pub(crate) fn arguments() -> Vec<String> {
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
@@ -62,6 +64,7 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
         budget: args.budget,
         tier: args.tier.map(Into::into),
         directory: args.out.clone().unwrap_or_else(|| default_directory(&host.begun)),
+        numbered: args.out.is_none(),
         server: std::env::current_exe().context("finding Kneepoint's own executable")?,
     })
 }
@@ -132,7 +135,7 @@ fn show_plan(plan: &Plan, fixed_work: bool, json: bool) -> Result<u8> {
     }
     let longest = kneepoint_lab::plan::duration(plan).min(plan.budget).seconds().0;
     text.push_str(&format!("seed        {}\ntime        at most {longest:.0} s\n", plan.seed));
-    print::out(&text)?;
+    print::out(&text.lines().map(|line| print::inert(line) + "\n").collect::<String>())?;
     Ok(OK)
 }
 
@@ -149,25 +152,4 @@ fn published(plan: &Plan, fixed_work: bool) -> String {
         length => format!("after {length} s of warm-up"),
     };
     format!("{most}{} s a level, {times}, {warm_up}", seconds(plan.slice))
-}
-
-/// Set by the first Ctrl-C, hang-up or termination; a second one ends Kneepoint at once, and its
-/// systems end with it. Signals that Kneepoint was started to ignore, as by nohup(1), stay ignored.
-fn stop_on_signals() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let ignored = ignored_signals();
-    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|one| ignored >> (one - 1) & 1 == 0)
-    {
-        signal_hook::flag::register_conditional_shutdown(signal, i32::from(ERROR), stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .context("installing the signal handlers")?;
-    }
-    Ok(stop)
-}
-
-/// Bit n - 1 stands for signal n: proc_pid_status(5). None where the kernel does not tell.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)
 }

@@ -69,12 +69,14 @@ impl Ran {
         }
     }
 
-    /// It failed with this code, and told so in one line that holds all `words`.
+    /// It failed with this code, and told so in one line that holds all `words`, besides the lines
+    /// of progress that a busy machine leaves time for.
     pub(crate) fn refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert_eq!(self.out, "", "{self:?}");
-        assert!(self.err.starts_with("kneepoint: ") && self.err.ends_with('\n'), "{self:?}");
-        assert_eq!(self.err.lines().count(), 1, "{self:?}");
+        let told: Vec<&str> = self.err.lines().filter(|line| !line.contains(" s left  ")).collect();
+        assert!(told.len() == 1 && told[0].starts_with("kneepoint: "), "{self:?}");
+        assert!(self.err.ends_with('\n'), "{self:?}");
         for word in words {
             assert!(self.err.contains(word), "{word:?} is not in {self:?}");
         }

@@ -1,9 +1,14 @@
-//! A table of throughputs: a header with `clients,throughput`, then one row a result.
+//! A table of throughputs: a header with `clients,throughput`, by these or other usual names,
+//! then one row a result.
 
 use super::{MOST, Row};
 use kneepoint_rig::output::OutputError;
 use kneepoint_vocab::Nanos;
 use std::fmt::Display;
+
+/// What a column of clients and one of throughput is called.
+const CLIENTS: [&str; 6] = ["clients", "threads", "connections", "users", "workers", "concurrency"];
+const THROUGHPUT: [&str; 6] = ["throughput", "tps", "qps", "rps", "ops", "iops"];
 
 /// Throughputs that can be told as whole operations over nanoseconds.
 const LEAST: f64 = 1e-6;
@@ -36,7 +41,10 @@ fn header(text: &str) -> Option<(usize, Columns)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (at, line) = (1..).zip(text.lines()).find(|(_, line)| !is_remark(line))?;
     let names = line.split(',').map(|name| name.trim().trim_matches('"').to_lowercase());
-    Some((at, Columns { names: names.collect() }))
+    // A rate says so by its name, or by the unit behind it.
+    let bare =
+        |name: String| name.trim_end_matches("/s").trim_end_matches("_per_second").to_owned();
+    Some((at, Columns { names: names.map(bare).collect() }))
 }
 
 struct Columns {
@@ -50,9 +58,9 @@ impl Columns {
 
     /// The columns of clients and throughput.
     fn named(&self) -> Result<(usize, usize), String> {
-        self.at(&["clients"]).zip(self.at(&["throughput"])).ok_or_else(|| {
-            "the first line has to name the columns clients,throughput (and may name cores, \
-             block or repetition, seconds)"
+        self.at(&CLIENTS).zip(self.at(&THROUGHPUT)).ok_or_else(|| {
+            "the first line has to name the columns clients,throughput (or threads,tps; it may \
+             name cores, block or repetition, seconds)"
                 .to_owned()
         })
     }

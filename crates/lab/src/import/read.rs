@@ -1,9 +1,8 @@
 //! From a file to its rows, whoever wrote it.
 
 use super::{Format, ImportError, Row, csv};
+use crate::regular;
 use kneepoint_rig::output::{self, Measured, OutputError};
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// Largest file: far more than any report has.
@@ -36,16 +35,10 @@ pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Vec<R
 }
 
 fn text(path: &Path) -> Result<String, String> {
-    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
-    let file = File::open(path).map_err(cannot)?;
-    if !file.metadata().map_err(cannot)?.is_file() {
-        return Err("is not a regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(format!("is larger than {} MiB: no report is", MOST_BYTES >> 20));
-    }
+    let bytes = regular::read(path, MOST_BYTES).map_err(|error| match error.raw_os_error() {
+        Some(_) => format!("cannot be read: {error}"),
+        None => error.to_string(),
+    })?;
     String::from_utf8(bytes)
         .ok()
         .filter(|text| !text.contains('\0'))

@@ -22,6 +22,7 @@ fn imported(texts: &[&[u8]], cores: Option<u32>) -> Result<RunRecord, String> {
         cores,
         operation: None,
         directory: path("run".to_owned()),
+        numbered: false,
         kneepoint: "test".to_owned(),
         begun: "2026-01-01T00:00:00Z".to_owned(),
         arguments: Vec::new(),
@@ -32,6 +33,18 @@ fn imported(texts: &[&[u8]], cores: Option<u32>) -> Result<RunRecord, String> {
     };
     import(&options).map_err(told)?;
     Ok(crate::open(&options.directory).unwrap())
+}
+
+/// Other tools name the two columns otherwise.
+#[test]
+fn a_table_of_threads_and_tps_is_read() {
+    for header in ["threads,tps", "\"Connections\",QPS", "users,ops/s", "workers,iops"] {
+        let text = format!("{header}\n1,100\n2,190\n");
+        let rows = super::csv::parse(&text).unwrap();
+        assert!(super::csv::is(&text), "{header}");
+        assert_eq!(rows.iter().map(|row| row.clients).collect::<Vec<_>>(), [1, 2], "{header}");
+    }
+    assert!(!super::csv::is("threads,latency\n1,5\n"));
 }
 
 #[test]
@@ -98,7 +111,7 @@ fn what_makes_no_sense_is_told_with_its_place() {
     assert!(message.ends_with("give --cores N"), "{message}");
     let mut large = header.as_bytes().to_vec();
     large.resize(65 << 20, b' ');
-    assert_eq!(refused(&large), "0: is larger than 64 MiB: no report is");
+    assert_eq!(refused(&large), "0: is larger than 64 MiB");
 }
 
 proptest! {

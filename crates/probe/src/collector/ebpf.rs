@@ -5,7 +5,7 @@ use super::maps::Maps;
 use super::offcpu::{self, LockLore};
 use super::tick;
 use super::window::{Harvest, Silent};
-use super::wire::{Control, WaitRecord, class, counter, reason};
+use super::wire::{Control, TIMED, WaitRecord, class, counter, reason};
 use super::{Observation, ProbeError, Target};
 use crate::proc::schedstat::SchedStat;
 use crate::proc::{stat, syscall, tasks};
@@ -15,7 +15,7 @@ use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint, tp_btf::BtfTrace
 use aya::{Btf, Ebpf, EbpfLoader};
 use kneepoint_vocab::{CollectorCost, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
@@ -48,12 +48,13 @@ pub(crate) struct EbpfCollector {
     links: Vec<BtfTracePointLink>,
     loaded: Vec<&'static str>,
     cpus: Vec<u32>,
-    stats: Option<OwnedFd>,
     stacks: Option<StackCollector>,
     lore: LockLore,
     always_from: u64,
     tick: Option<u64>,
     tick_share: u32,
+    /// How many windows were opened.
+    windows: u32,
     window: Option<OpenWindow>,
     frozen: Option<FrozenWindow>,
 }
@@ -79,7 +80,6 @@ struct OpenWindow {
     generators: BTreeSet<u32>,
     counts: BTreeMap<u32, (u32, SchedStat)>,
     counters: [u64; counter::COUNT as usize],
-    programs: (Duration, u64),
     skipped: u64,
     ticks: stat::CpuTicks,
     kneepoint: u64,
@@ -135,22 +135,18 @@ impl EbpfCollector {
         for (cpu, fd) in stacks.iter().flat_map(StackCollector::output_fds) {
             maps.set_event(cpu, fd)?;
         }
-        let stats = aya::sys::enable_stats(aya::sys::Stats::RunTime);
-        if let Err(error) = &stats {
-            remarks.push(format!("the programs' own cost is not counted: {error}"));
-        }
         let mut collector = Self {
             ebpf,
             maps,
             links: Vec::new(),
             loaded,
             cpus,
-            stats: stats.ok(),
             stacks,
             lore: LockLore::default(),
             always_from: ALWAYS_FROM_FIRST,
             tick: tick::handler(),
             tick_share: TICK_SHARE_FIRST,
+            windows: 0,
             window: None,
             frozen: None,
         };
@@ -193,13 +189,11 @@ impl EbpfCollector {
         let mut classes = of(&generators, class::GENERATOR);
         classes.extend(of(&system, class::SYSTEM));
         self.maps.set_targets(&classes, &target.clients)?;
-        self.maps.drain_threads()?;
         self.maps.drain_waits()?;
         self.maps.drain_exited()?;
         self.maps.records();
         self.lore.begin(&target.pids);
         let counters = self.maps.counters()?;
-        let programs = self.program_cost();
         if let Some(stacks) = &mut self.stacks {
             stacks.begin(&system).map_err(|error| ProbeError::Sampling(error.to_string()))?;
         }
@@ -216,7 +210,6 @@ impl EbpfCollector {
             generators: generators.into_iter().collect(),
             counts,
             counters,
-            programs,
             skipped: self.recursion_misses(),
             ticks,
             kneepoint,
@@ -226,6 +219,7 @@ impl EbpfCollector {
 
     /// Sets the programs going and shows them what each of these cores is running.
     fn start(&mut self, cpus: &[u32]) -> Result<Control, ProbeError> {
+        self.windows += 1;
         let mut control = Control {
             window: sys::monotonic(),
             always_from: self.stacks.as_ref().map_or(0, |_| self.always_from),
@@ -233,6 +227,8 @@ impl EbpfCollector {
             tick_share: self.tick_share,
             active: 0,
             self_tgid: std::process::id(),
+            number: self.windows,
+            targets_changed: 0,
             pad: 0,
         };
         self.maps.set_control(&control)?;
@@ -262,7 +258,7 @@ impl EbpfCollector {
         if let Some(stacks) = &self.stacks {
             stacks.pause();
         }
-        let cost = self.cost(window.programs, window.kneepoint);
+        let cost = self.cost(control.window, window.kneepoint)?;
         let ticks = stat::read_machine(&window.cpus).unwrap_or_default().since(window.ticks);
         // Those that were there at the start may be gone by now; what was learnt of them is not.
         let mut system = window.system.clone();
@@ -276,7 +272,7 @@ impl EbpfCollector {
         let mut harvest = Harvest {
             begin: control.window,
             end,
-            threads: self.maps.drain_threads()?,
+            threads: self.maps.threads(control.number),
             waits: self.maps.drain_waits()?,
             exited: self.maps.drain_exited()?,
             cores: self.watched_cores(&window.cpus)?,
@@ -307,7 +303,8 @@ impl EbpfCollector {
             self.tick_share = share;
         }
         let skipped = self.recursion_misses().saturating_sub(opened.skipped);
-        let missed = Missed { counters, skipped };
+        let switches = harvest.cores.iter().map(|core| core.switches).sum();
+        let missed = Missed { counters, skipped, switches };
         Ok(facts::assemble(&harvest, stacks, &waits, &missed, ticks, cost))
     }
 
@@ -356,14 +353,6 @@ impl EbpfCollector {
             ((self.always_from as f64 * factor) as u64).clamp(ALWAYS_FROM_LEAST, ALWAYS_FROM_MOST);
     }
 
-    /// Run time and runs of all programs since load.
-    fn program_cost(&self) -> (Duration, u64) {
-        let infos = self.ebpf.programs().filter_map(|(_, program)| program.info().ok());
-        infos.fold((Duration::ZERO, 0), |(time, runs), info| {
-            (time + info.run_time(), runs + info.run_count())
-        })
-    }
-
     /// Runs that the kernel skipped since load because the CPU was already inside a program.
     fn recursion_misses(&self) -> u64 {
         let misses = |name: &&str| {
@@ -376,16 +365,19 @@ impl EbpfCollector {
         self.loaded.iter().filter_map(misses).sum()
     }
 
-    fn cost(&self, before: (Duration, u64), kneepoint: u64) -> CollectorCost {
-        let (time, runs) = self.program_cost();
-        let counted = self.stats.is_some();
-        let spent = time.saturating_sub(before.0).as_nanos();
+    /// What the window cost. The kernel's own count of run times (`bpf_stats_enabled`) reads the
+    /// clock twice in every run of every program; here one run in [`TIMED`] is timed.
+    fn cost(&self, window: u64, kneepoint: u64) -> Result<CollectorCost, ProbeError> {
+        let cores = self.maps.cores()?;
+        let cores = cores.iter().filter(|core| core.generation == window);
+        let (timed, runs) =
+            cores.fold((0, 0), |(timed, runs), core| (timed + core.timed, runs + core.runs));
         let reader = sys::process_cpu(std::process::id()).unwrap_or(0).saturating_sub(kneepoint);
-        CollectorCost {
-            programs: Nanos(if counted { u64::try_from(spent).unwrap_or(u64::MAX) } else { 0 }),
-            program_runs: if counted { runs.saturating_sub(before.1) } else { 0 },
+        Ok(CollectorCost {
+            programs: Nanos(timed.saturating_mul(TIMED)),
+            program_runs: runs,
             reader: Nanos(reader),
-        }
+        })
     }
 }
 

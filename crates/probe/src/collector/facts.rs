@@ -15,6 +15,8 @@ pub(crate) struct Missed {
     pub counters: [u64; counter::COUNT as usize],
     /// Runs skipped by the kernel.
     pub skipped: u64,
+    /// Switches of the system's threads.
+    pub switches: u64,
 }
 
 /// All facts of a closed window, in a fixed order.
@@ -48,7 +50,7 @@ pub(crate) fn assemble(
 /// What was missed; only what did happen.
 fn losses(missed: &Missed, silent_cores: u64, orphans: u64, stacks: &WindowStacks) -> Vec<Loss> {
     let count = |index: u32| missed.counters[index as usize];
-    let switches = Some(count(counter::SWITCHES));
+    let switches = Some(missed.switches);
     let marks = Some(count(counter::MARKS));
     let all = [
         ("thread map full", count(counter::THREADS_FULL), switches),
@@ -77,8 +79,8 @@ mod tests {
 
     #[test]
     fn only_losses_that_happened_are_told() {
-        let mut missed = Missed { counters: [0; counter::COUNT as usize], skipped: 0 };
-        missed.counters[counter::SWITCHES as usize] = 900;
+        let mut missed =
+            Missed { counters: [0; counter::COUNT as usize], skipped: 0, switches: 900 };
         let stacks = WindowStacks::default();
         assert!(losses(&missed, 0, 0, &stacks).is_empty());
         missed.counters[counter::MISSED_WAKE as usize] = 2;

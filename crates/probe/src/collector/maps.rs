@@ -1,7 +1,9 @@
 //! The programs' maps by name, typed.
 
 use super::ProbeError;
-use super::wire::{Control, Core, GroupId, GroupSum, Thread, WaitId, WaitRecord, WaitSum, counter};
+use super::wire::{
+    Control, Core, GroupId, GroupSum, THREADS, Thread, WaitId, WaitRecord, WaitSum, counter,
+};
 use crate::sys;
 use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
@@ -15,7 +17,7 @@ pub(crate) struct Maps {
     cores: MapData,
     targets: MapData,
     clients: MapData,
-    threads: MapData,
+    threads: sys::MappedArray<Thread>,
     waits: MapData,
     exited: MapData,
     stack_events: MapData,
@@ -57,7 +59,10 @@ impl Maps {
             cores: take(ebpf, "cores")?,
             targets: take(ebpf, "targets")?,
             clients: take(ebpf, "clients")?,
-            threads: take(ebpf, "threads")?,
+            threads: {
+                let threads = take(ebpf, "threads")?;
+                sys::MappedArray::new(fd(&threads), THREADS).map_err(failed("threads"))?
+            },
             waits: take(ebpf, "waits")?,
             exited: take(ebpf, "exited")?,
             stack_events: take(ebpf, "stack_events")?,
@@ -102,10 +107,12 @@ impl Maps {
         sys::map_keys(fd(&self.targets)).map_err(failed("targets"))
     }
 
-    /// Empties `threads`.
-    pub(crate) fn drain_threads(&self) -> Result<Vec<(u32, Thread)>, ProbeError> {
-        let entries = sys::map_drain(fd(&self.threads), 1).map_err(failed("threads"))?;
-        Ok(entries.into_iter().filter_map(|(tid, all)| Some((tid, *all.first()?))).collect())
+    /// Threads seen in the window of this number, by their ids.
+    pub(crate) fn threads(&self, window: u32) -> Vec<(u32, Thread)> {
+        let all = self.threads.filter(|owner| owner >> 32 == u64::from(window));
+        let mut all: Vec<_> = all.into_iter().map(|thread| (thread.id(), thread)).collect();
+        all.sort_unstable_by_key(|(tid, _)| *tid);
+        all
     }
 
     /// Empties `waits`, summed over CPUs.

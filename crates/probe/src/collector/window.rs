@@ -99,6 +99,9 @@ impl Sums {
             sums.add_wait(id, sum, &harvest.objects);
         }
         for (tid, thread) in &harvest.threads {
+            for (id, sum) in thread.waits() {
+                sums.add_wait(&id, &sum, &harvest.objects);
+            }
             sums.add_thread(*tid, thread, harvest);
         }
         for silent in &harvest.silent {
@@ -289,7 +292,7 @@ mod tests {
 
     fn thread(state: u8) -> Thread {
         Thread {
-            generation: 1000,
+            owner: 1 << 32 | 8,
             ts: 1600,
             birth: 1000,
             run: 300,
@@ -306,6 +309,7 @@ mod tests {
             comm: comm("worker"),
             locks: [[0; 2]; 4],
             lock_flags: [0; 4],
+            parts: [wire::WaitPart::default(); 2],
             nr: 202,
             tgid: 7,
             op: 128,
@@ -341,6 +345,26 @@ mod tests {
         let wait = sums.waits.values().next().unwrap();
         assert_eq!((wait.blocked, wait.count), (Nanos(400), 0));
         assert_eq!((wait.key.reason, wait.key.object), (WaitReason::UserLock, 0xf00));
+    }
+
+    #[test]
+    fn waits_that_a_thread_keeps_itself_are_added_to_those_of_all() {
+        let mut one = thread(state::RUN);
+        let sum =
+            WaitSum { blocked: 200, count: 3, longest: 90, idle: 50, holders: [0, 1, 0, 2, 0] };
+        let part = wire::WaitPart { object: 0xf00, nr: 202, op: 128, reason: 1, used: 1, sum };
+        one.parts[1] = part;
+        one.parts[0] = wire::WaitPart { used: 0, ..part };
+        let mut harvest = harvest(vec![(8, one)]);
+        harvest.waits.push((one.wait(), sum));
+        let sums = Sums::of(&harvest);
+        assert_eq!(sums.waits.len(), 1, "the thread's and the map's have one key");
+        let wait = sums.waits.values().next().unwrap();
+        assert_eq!((wait.blocked, wait.count, wait.longest), (Nanos(400), 6, Nanos(90)));
+        assert_eq!(
+            (wait.idle_charged, wait.holders.running, wait.holders.blocked),
+            (Nanos(100), 2, 4)
+        );
     }
 
     #[test]

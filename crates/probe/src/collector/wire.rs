@@ -21,6 +21,8 @@ pub(crate) struct Control {
     pub tick_share: u32,
     pub active: u32,
     pub self_tgid: u32,
+    pub number: u32,
+    pub targets_changed: u32,
     pub pad: u32,
 }
 
@@ -68,26 +70,29 @@ pub(crate) const OP_FILE_POSITION: u16 = 0x1000;
 
 /// `enum counter`, in its order.
 pub(crate) mod counter {
-    pub(crate) const SWITCHES: u32 = 0;
-    pub(crate) const THREADS_FULL: u32 = 1;
-    pub(crate) const WAITS_FULL: u32 = 2;
-    pub(crate) const EXITED_FULL: u32 = 3;
-    pub(crate) const MISSED_WAKE: u32 = 4;
-    pub(crate) const ODD_SWITCH: u32 = 5;
-    pub(crate) const STALE_LOCK: u32 = 6;
-    pub(crate) const RECORDS_LOST: u32 = 7;
-    pub(crate) const MARKS: u32 = 8;
-    pub(crate) const MARKS_LOST: u32 = 9;
-    pub(crate) const CLASSES_FULL: u32 = 10;
-    pub(crate) const TICKS: u32 = 11;
-    pub(crate) const COUNT: u32 = 12;
+    pub(crate) const THREADS_FULL: u32 = 0;
+    pub(crate) const WAITS_FULL: u32 = 1;
+    pub(crate) const EXITED_FULL: u32 = 2;
+    pub(crate) const MISSED_WAKE: u32 = 3;
+    pub(crate) const ODD_SWITCH: u32 = 4;
+    pub(crate) const STALE_LOCK: u32 = 5;
+    pub(crate) const RECORDS_LOST: u32 = 6;
+    pub(crate) const MARKS: u32 = 7;
+    pub(crate) const MARKS_LOST: u32 = 8;
+    pub(crate) const CLASSES_FULL: u32 = 9;
+    pub(crate) const TICKS: u32 = 10;
+    pub(crate) const COUNT: u32 = 11;
 }
+
+/// Entries of the map `threads`.
+pub(crate) const THREADS: usize = 32768;
 
 /// `struct thread`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread {
-    pub generation: u64,
+    /// Number of the window in the upper half, of the thread in the lower.
+    pub owner: u64,
     pub ts: u64,
     pub birth: u64,
     pub run: u64,
@@ -104,6 +109,7 @@ pub(crate) struct Thread {
     pub comm: Comm,
     pub locks: [[u64; 2]; 4],
     pub lock_flags: [u32; 4],
+    pub parts: [WaitPart; 2],
     pub nr: i32,
     pub tgid: u32,
     pub op: u16,
@@ -116,6 +122,11 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
+    /// Its kernel id.
+    pub(crate) fn id(&self) -> u32 {
+        (self.owner & u64::from(u32::MAX)) as u32
+    }
+
     /// What its pending wait is for.
     pub(crate) fn wait(&self) -> WaitId {
         WaitId {
@@ -127,6 +138,27 @@ impl Thread {
             role: self.role,
         }
     }
+
+    /// Its waits that are in no map.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (WaitId, WaitSum)> + '_ {
+        let used = self.parts.iter().filter(|part| part.used != 0);
+        used.map(|part| {
+            let WaitPart { object, nr, op, reason, sum, .. } = *part;
+            (WaitId { comm: self.comm, object, nr, op, reason, role: self.role }, sum)
+        })
+    }
+}
+
+/// `struct wait_part`: waits of one thread for one thing.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WaitPart {
+    pub object: u64,
+    pub nr: i32,
+    pub op: u16,
+    pub reason: u8,
+    pub used: u8,
+    pub sum: WaitSum,
 }
 
 /// `struct wait_key`.
@@ -201,7 +233,16 @@ pub(crate) struct Core {
     pub marks: u64,
     pub class: u64,
     pub watched: u64,
+    pub switches: u64,
+    pub runs: u64,
+    /// ns of one in [`TIMED`] of these runs.
+    pub timed: u64,
+    pub seed: u64,
+    pub classes: [u64; 16],
 }
+
+/// How many runs of the programs there are to one whose time is taken.
+pub(crate) const TIMED: u64 = 61;
 
 /// `struct wait_record`: how long a sampled wait lasted.
 #[repr(C)]
@@ -237,13 +278,13 @@ mod tests {
 
     #[test]
     fn no_structure_has_padding() {
-        assert_eq!(size_of::<Control>(), 40);
-        assert_eq!(size_of::<Thread>(), 14 * 8 + 16 + 64 + 16 + 4 + 4 + 2 + 6);
+        assert_eq!(size_of::<Control>(), 48);
+        assert_eq!(size_of::<Thread>(), 14 * 8 + 16 + 64 + 16 + 2 * 88 + 4 + 4 + 2 + 6);
         assert_eq!(size_of::<WaitId>(), 32);
         assert_eq!(size_of::<WaitSum>(), 72);
         assert_eq!(size_of::<GroupId>(), 24);
         assert_eq!(size_of::<GroupSum>(), 56);
-        assert_eq!(size_of::<Core>(), 15 * 8);
+        assert_eq!(size_of::<Core>(), 35 * 8);
         assert_eq!(size_of::<WaitRecord>(), 56);
     }
 

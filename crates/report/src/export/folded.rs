@@ -60,7 +60,7 @@ mod tests {
     use kneepoint_vocab::Seconds;
 
     fn node(name: &str, weight: f64, children: Vec<FlameNode>) -> FlameNode {
-        FlameNode { name: name.to_owned(), weight: Seconds(weight), children }
+        FlameNode { kernel: false, name: name.to_owned(), weight: Seconds(weight), children }
     }
 
     #[test]

@@ -34,9 +34,17 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
     }
     if findings.noise.pairs > 0 {
         let floor = format!("±{}", number::plain_percent(findings.noise.floor));
-        strip.push(of("noise floor", floor, "A/A control: smaller effects get no verdict"));
+        strip.push(of(
+            "noise floor",
+            floor,
+            "A/A control: two starts of the baseline may differ so much",
+        ));
     }
-    if let Some(cost) = &findings.collector.programs {
+    if let Some(cost) = words::overhead(findings) {
+        let shown = number::percent(&cost);
+        let meaning = format!("{} of the throughput, by slices without collector", shown.interval);
+        strip.push(of("overhead", shown.value, meaning.trim()));
+    } else if let Some(cost) = &findings.collector.programs {
         let value = number::percent(cost).value;
         strip.push(of("collector", value, "of the machine's CPU, while it watched"));
     }
@@ -51,7 +59,7 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
         return strip;
     }
     let repeated = if protocol.repeated > 0 {
-        format!(", {} repeated for pollution", protocol.repeated)
+        format!(", {} repeated as disturbed", protocol.repeated)
     } else {
         String::new()
     };
@@ -137,9 +145,9 @@ pub(super) fn protocol(findings: &Findings) -> Vec<Fact> {
         fact("window of a slice", number::plain_seconds(protocol.slice)),
         fact("sweep blocks", protocol.sweep_blocks.to_string()),
         fact("effect blocks", protocol.effect_blocks.to_string()),
-        fact("starts of each arm", protocol.starts.to_string()),
+        fact("launches of each variant", protocol.starts.to_string()),
         fact(
-            "repeated, kept polluted, failed",
+            "repeated, kept though disturbed, failed",
             format!("{}, {}, {}", protocol.repeated, protocol.kept_polluted, protocol.failed),
         ),
         fact("warm-up", steady),
@@ -157,7 +165,7 @@ pub(super) fn protocol(findings: &Findings) -> Vec<Fact> {
             "drift on the absolute scale",
             format!("±{}", number::plain_percent(findings.curve.drift)),
         ),
-        fact("foreign CPU", number::plain_percent(protocol.foreign)),
+        fact("CPU of other processes", number::plain_percent(protocol.foreign)),
         fact("steal", number::plain_percent(protocol.steal)),
         fact("seed", protocol.seed.to_string()),
     ]);
@@ -216,6 +224,14 @@ pub(super) fn command(findings: &Findings) -> String {
     for argument in &findings.host.arguments {
         command.push(' ');
         command.push_str(&quoted(argument));
+    }
+    let arguments = &findings.host.arguments;
+    let seeded = arguments.iter().any(|one| one == "--seed" || one.starts_with("--seed="));
+    if arguments.first().is_some_and(|one| one == "run") && !seeded {
+        // Before a measured command's own arguments.
+        let seed = format!(" --seed {}", findings.protocol.seed);
+        let at = command.find(" -- ").unwrap_or(command.len());
+        command.insert_str(at, &seed);
     }
     command
 }

@@ -26,6 +26,8 @@ pub(super) struct CauseView<'a> {
     /// Label and ratio of the treatment that cured it.
     pub(super) cure: Option<(String, String)>,
     pub(super) stacks: Markup,
+    /// What its flame graph shows.
+    pub(super) stacks_title: String,
     pub(super) wakers: Markup,
 }
 
@@ -78,6 +80,7 @@ fn view<'a>(findings: &Findings, cause: &'a Cause, rank_here: usize) -> CauseVie
             (effect.label.clone(), ratio.unwrap_or_default())
         }),
         stacks: drawn(cause.stacks.as_ref(), colour, title),
+        stacks_title: title.to_lowercase(),
         wakers: drawn(
             cause.waker_stacks.as_ref(),
             words::class(LineKind::IdleScheduler),

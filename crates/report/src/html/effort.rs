@@ -12,6 +12,9 @@ pub(super) fn lines(findings: &Findings) -> Vec<(&'static str, String)> {
     }
     if let Some(generator) = &findings.generator {
         lines.push(("load generator", words::generator(generator)));
+        if let Some(price) = words::bench_price(generator) {
+            lines.push(("CPU per operation", price));
+        }
     }
     if let Some(counts) = &findings.counts {
         lines.push(("counts", words::counts(counts)));

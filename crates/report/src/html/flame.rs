@@ -4,9 +4,9 @@ use super::markup::{Markup, Tag};
 use super::table::Table;
 use crate::number;
 use crate::text;
-use kneepoint_vocab::findings::FlameNode;
+use crate::words;
+use kneepoint_vocab::findings::{FlameNode, LineKind};
 use kneepoint_vocab::{Ratio, Seconds, Unit};
-use std::collections::BTreeMap;
 
 /// Frames narrower than this part of the picture are left out; their caller keeps the width.
 const LEAST: f64 = 0.002;
@@ -83,7 +83,8 @@ impl Walk {
         let area = Tag::new("rect").attr("width", "100%").num("height", ROW - 1.0);
         let name = text::clip(&text::disarm(&node.name), WRITTEN);
         let words = Tag::new("text").num("x", 4.0).num("y", ROW - 5.5).text(&name).done();
-        Tag::of("svg", &format!("frame {} t{}", self.kind, tint(&node.name)))
+        let kind = if node.kernel { words::class(LineKind::Kernel) } else { self.kind };
+        Tag::of("svg", &format!("frame {kind} t{}", tint(&node.name)))
             .part("x", left)
             .num("y", row * ROW)
             .part("width", part)
@@ -101,22 +102,9 @@ fn tint(name: &str) -> u32 {
     name.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % 4
 }
 
-/// Own and total time by function. A function counts once on a path, however often it recurs.
-#[derive(Default)]
-struct Times {
-    own: f64,
-    total: f64,
-}
-
 fn table(root: &FlameNode) -> Table {
-    let mut times = BTreeMap::new();
-    for child in &root.children {
-        add(child, &mut Vec::new(), &mut times);
-    }
-    let mut rows: Vec<(&str, Times)> = times.into_iter().collect();
-    rows.sort_by(|a, b| b.1.own.total_cmp(&a.1.own).then(a.0.cmp(b.0)));
     let mut table = Table::new(["function", "own time", "with callees", "share"]);
-    for (name, time) in rows.into_iter().take(LISTED) {
+    for (name, time) in words::functions(root).into_iter().take(LISTED) {
         table.row([
             name.to_owned(),
             number::plain_seconds(Seconds(time.own)),
@@ -125,21 +113,4 @@ fn table(root: &FlameNode) -> Table {
         ]);
     }
     table
-}
-
-fn add<'a>(node: &'a FlameNode, path: &mut Vec<&'a str>, times: &mut BTreeMap<&'a str, Times>) {
-    if path.len() > DEEPEST {
-        return;
-    }
-    let below: f64 = node.children.iter().map(|child| child.weight.get()).sum();
-    let entry = times.entry(node.name.as_str()).or_default();
-    entry.own += (node.weight.get() - below).max(0.0);
-    if !path.contains(&node.name.as_str()) {
-        entry.total += node.weight.get();
-    }
-    path.push(&node.name);
-    for child in &node.children {
-        add(child, path, times);
-    }
-    path.pop();
 }

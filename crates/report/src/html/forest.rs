@@ -19,6 +19,8 @@ pub(super) struct EffectView<'a> {
     pub(super) over: Option<String>,
     pub(super) strip: Markup,
     pub(super) ratio: String,
+    /// Throughput before and after, where it is decided.
+    pub(super) gain: Option<String>,
     pub(super) interval: String,
     pub(super) verdict: String,
     pub(super) class: &'static str,
@@ -45,7 +47,7 @@ pub(super) fn forest(findings: &Findings) -> Forest<'_> {
             .filter(|effect| effect.role != ArmRole::Baseline)
     };
     let rows = of(false).chain(of(true)).map(|effect| view(findings, effect, &scale)).collect();
-    Forest { rows, axis: axis(&scale), table: table(findings).folded("All arms in numbers") }
+    Forest { rows, axis: axis(&scale), table: table(findings).folded("All variants in numbers") }
 }
 
 /// Wide enough for every interval, dot and the noise band, with 1 inside.
@@ -78,10 +80,11 @@ fn view<'a>(findings: &Findings, effect: &'a Effect, scale: &Scale) -> EffectVie
     EffectView {
         effect,
         over: words::over(findings, effect),
+        gain: words::gain(findings, effect),
         strip: strip(findings, effect, scale),
         ratio: shown.as_ref().map(|shown| shown.value.clone()).unwrap_or_default(),
         interval: shown.map(|shown| shown.interval).unwrap_or_default(),
-        verdict: words::verdict(effect.verdict),
+        verdict: words::outcome(effect),
         class: words::verdict_class(effect.verdict),
         effort,
         proofs: &effect.proofs,
@@ -126,12 +129,8 @@ fn strip(findings: &Findings, effect: &Effect, scale: &Scale) -> Markup {
         let place = scale.at(ratio.value.get());
         let holder = Tag::of("svg", "point").part("x", place).num("y", height);
         let shape = super::curve::mark(effect.verdict, 0.0, 0.0);
-        let tip = format!(
-            "{}\n{}\n{}",
-            effect.label,
-            number::factor(ratio),
-            words::verdict(effect.verdict)
-        );
+        let tip =
+            format!("{}\n{}\n{}", effect.label, number::factor(ratio), words::outcome(effect));
         let area = Tag::of("rect", "hit").attr("width", "100%").attr("height", "100%");
         let group = reading(&tip)
             .with(&area.done())
@@ -165,7 +164,7 @@ fn axis(scale: &Scale) -> Markup {
 
 fn table(findings: &Findings) -> Table {
     let mut table = Table::new([
-        "arm",
+        "variant",
         "over",
         "ratio",
         "95 % interval",
@@ -185,7 +184,7 @@ fn table(findings: &Findings) -> Table {
             shown.as_ref().map_or_else(dash, |shown| shown.value.clone()),
             shown.map_or_else(dash, |shown| shown.interval_or_dash()),
             effect.throughput.as_ref().map_or_else(dash, |rate| number::rate(rate).to_string()),
-            words::verdict(effect.verdict),
+            words::outcome(effect),
             effect.pairs.to_string(),
             effect.starts.to_string(),
             effect.p_holm.map_or_else(dash, number::probability),

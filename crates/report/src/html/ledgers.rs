@@ -15,6 +15,8 @@ pub(super) struct Ledger {
     pub(super) narrow: Markup,
     /// The lines of the focus level with their values.
     pub(super) readout: Markup,
+    /// What the colours mean.
+    pub(super) keys: Markup,
     pub(super) table: Markup,
     /// Some line at some level is below zero by more than can be seen, and so is not drawn.
     pub(super) below_zero: bool,
@@ -80,12 +82,27 @@ fn ledger(findings: &Findings, axis: Axis, which: Which) -> Ledger {
     Ledger {
         wide: drawn(500.0, "wide"),
         narrow: drawn(330.0, "narrow"),
+        keys: keys(&levels),
         readout: focus.map(|level| readout(findings, level)).unwrap_or_default(),
         table: table(&levels, axis, which).folded("All levels in numbers"),
         below_zero: levels
             .iter()
             .any(|level| level.entries.iter().any(|entry| entry.value < -0.005 * level.total)),
     }
+}
+
+/// The kinds of lines that are drawn, from the ground up.
+fn keys(levels: &[LevelLines<'_>]) -> Markup {
+    let drawn = |entry: &&Entry| entry.value > 0.0;
+    let all = levels.iter().flat_map(|level| level.entries.iter().filter(drawn));
+    let mut kinds: Vec<LineKind> = all.map(|entry| entry.kind).collect();
+    kinds.sort_by_key(|kind| words::order(*kind));
+    kinds.dedup();
+    let items = kinds.into_iter().map(|kind| {
+        let swatch = Tag::of("span", &format!("swatch {}", words::class(kind))).done();
+        Tag::new("li").with(&swatch).text(words::line_word(kind)).done()
+    });
+    Tag::of("ul", "keys").with(&items.collect()).done()
 }
 
 fn gather<'a>(findings: &Findings, ledger: &'a LevelLedger, which: Which) -> LevelLines<'a> {

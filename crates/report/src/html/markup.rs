@@ -9,6 +9,11 @@ use std::fmt::Write as _;
 pub(super) struct Markup(String);
 
 impl Markup {
+    /// Whether there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Appends other markup.
     pub(super) fn push(&mut self, other: &Self) {
         self.0.push_str(&other.0);

@@ -52,7 +52,7 @@ pub(super) struct Frame<'a> {
 
 /// The picture; its height follows from its width.
 pub(super) fn draw(columns: &[Column], frame: &Frame<'_>) -> Markup {
-    let height = (frame.width * 0.78).clamp(250.0, 400.0);
+    let height = (frame.width * 0.6).clamp(250.0, 400.0);
     let (left, right, top, bottom) = (46.0, frame.width - 8.0, 24.0, height - 38.0);
     let heights =
         columns.iter().map(|column| column.bands.iter().map(|band| band.value.max(0.0)).sum());

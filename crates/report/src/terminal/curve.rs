@@ -2,28 +2,32 @@
 
 use super::line::{Line, Style, bar, wrap};
 use crate::number;
+use crate::series::ResponseTime;
 use crate::text;
 use crate::words::{self, Axis};
 use kneepoint_vocab::findings::{CurvePoint, Shape, TreatedCurve};
-use kneepoint_vocab::{Findings, Unit};
+use kneepoint_vocab::{Findings, Nanos, Unit};
 
 /// Columns of the words left of the levels.
 const LABEL: usize = 10;
 /// The most of them, so that a long word for an operation leaves room for the levels.
 const WIDEST_LABEL: usize = 18;
 
-/// One curve: levels, throughput, bars and notes.
-pub(super) fn lines(findings: &Findings, axis: Axis, width: usize) -> Vec<Line> {
+/// Whether a picture has bars, and how many percentiles of the response time.
+type Parts = (bool, usize);
+
+/// One curve: levels, throughput, bars, response times and notes.
+pub(super) fn lines(findings: &Findings, axis: Axis, width: usize, parts: Parts) -> Vec<Line> {
     let named = format!("{}/s", text::disarm(&findings.operation));
     let label = (text::columns(&named) + 1).max(LABEL);
     if label <= WIDEST_LABEL {
-        let (lines, whole) = picture(findings, axis, width, (&named, label), None);
+        let (lines, whole) = picture(findings, axis, width, (&named, label), (parts, None));
         if whole {
             return lines;
         }
     }
     let said = format!("ops are {}", text::disarm(&findings.operation));
-    picture(findings, axis, width, ("ops/s", LABEL), Some(&said)).0
+    picture(findings, axis, width, ("ops/s", LABEL), (parts, Some(&said))).0
 }
 
 /// The picture with its notes, and whether all levels and notes fit.
@@ -32,17 +36,21 @@ fn picture(
     axis: Axis,
     width: usize,
     (unit, label): (&str, usize),
-    said: Option<&str>,
+    (parts, said): (Parts, Option<&str>),
 ) -> (Vec<Line>, bool) {
     let treated = findings.treated.iter().flat_map(|one| &one.curve.points);
-    let column = column(findings.curve.points.iter().chain(treated));
+    let column = column(findings.curve.points.iter().chain(treated), parts.1);
     let fitting = (width.saturating_sub(label) / column).max(1);
     let points = chosen(findings, fitting);
     if points.is_empty() {
         return (Vec::new(), true);
     }
     let all = points.len() == findings.curve.points.len();
-    let rows = rows(findings, axis, &points, column, (unit, label));
+    let mut rows = rows(findings, axis, &points, column, (unit, label));
+    if !parts.0 {
+        rows.truncate(2);
+    }
+    rows.extend(times(&points, column, label, parts.1));
     let mut notes = notes(findings, axis);
     notes.extend(said.map(str::to_owned));
     let (mut lines, apart) = beside(rows, &notes, width);
@@ -98,7 +106,7 @@ fn rows(
     points: &[&CurvePoint],
     column: usize,
     (unit, label): (&str, usize),
-) -> [Line; 3] {
+) -> Vec<Line> {
     let highest = points.iter().map(|point| point.throughput.value.get()).fold(0.0, f64::max);
     let word = if axis == Axis::Both { "clients/c" } else { axis.word() };
     let mut levels = Line::new(Style::Plain, &text::pad(word, label));
@@ -113,12 +121,44 @@ fn rows(
         let part = point.throughput.value.get() / highest;
         bars = bars.plain(&bar(part, column - 1)).to(end);
     }
-    [levels, rates, bars]
+    vec![levels, rates, bars]
 }
 
-/// The width of a level: its throughput and a blank.
-fn column<'a>(points: impl Iterator<Item = &'a CurvePoint>) -> usize {
-    let widths = points.map(|point| text::columns(&number::rate(&point.throughput).value));
+/// Percentiles of the response time that have a name, the most telling first.
+const TIMES: [(&str, ResponseTime); 3] =
+    [("time p99", |time| time.p99), ("time p50", |time| time.p50), ("time p95", |time| time.p95)];
+
+/// Response times below the levels, the shortest first; nothing where no level has any.
+fn times(points: &[&CurvePoint], column: usize, label: usize, most: usize) -> Vec<Line> {
+    if points.iter().all(|point| point.latency.is_none()) {
+        return Vec::new();
+    }
+    let mut kept = TIMES[..most.min(TIMES.len())].to_vec();
+    kept.sort_unstable_by_key(|(name, _)| *name);
+    let row = |(name, of): (&str, ResponseTime)| {
+        let mut line = Line::new(Style::Plain, &text::pad(name, label));
+        for (index, point) in points.iter().enumerate() {
+            let shown = point.latency.as_ref().map(|time| brief(of(time))).unwrap_or_default();
+            line = line.plain(&text::clip(&shown, column - 1)).to(label + (index + 1) * column);
+        }
+        line
+    };
+    kept.into_iter().map(row).collect()
+}
+
+/// `36ms`: without a blank, so that columns stay narrow.
+fn brief(time: Nanos) -> String {
+    number::brief_seconds(time.seconds()).replace(' ', "")
+}
+
+/// The width of a level: its throughput, or its response times, and a blank.
+fn column<'a>(points: impl Iterator<Item = &'a CurvePoint>, times: usize) -> usize {
+    let widths = points.flat_map(|point| {
+        let rate = number::rate(&point.throughput).value;
+        let of = TIMES.iter().take(times);
+        let times = of.filter_map(|(_, of)| Some(brief(of(point.latency.as_ref()?))));
+        times.chain([rate]).map(|shown| text::columns(&shown)).collect::<Vec<_>>()
+    });
     widths.max().unwrap_or(0).clamp(4, 9) + 1
 }
 
@@ -155,7 +195,12 @@ fn notes(findings: &Findings, axis: Axis) -> Vec<String> {
         Shape::Retrograde | Shape::Collapse => format!("falls to {ratio} at {last}"),
     };
     let knee = format!("knee {}", words::knee(&findings.curve, axis));
-    let star = format!("* causes and cures at {}", axis.phrase(findings.focus));
+    let star = match findings.effects_at {
+        Some(tried) => {
+            format!("* causes at {}, cures at {}", axis.phrase(findings.focus), axis.tick(tried))
+        }
+        None => format!("* causes and cures at {}", axis.phrase(findings.focus)),
+    };
     let star = explained(findings).then_some(star);
     let after = (curve.points.len() > 1).then_some(after);
     star.into_iter().chain([knee]).chain(after).collect()
@@ -171,11 +216,11 @@ pub(super) fn explained(findings: &Findings) -> bool {
 }
 
 /// Notes to the right of the picture where there is room, else below it; and whether there was.
-fn beside(picture: [Line; 3], notes: &[String], width: usize) -> (Vec<Line>, bool) {
+fn beside(picture: Vec<Line>, notes: &[String], width: usize) -> (Vec<Line>, bool) {
     let column = picture.iter().map(Line::columns).max().unwrap_or(0) + 1;
     let widest = notes.iter().map(|note| text::columns(note)).max().unwrap_or(0);
     if column + widest <= width {
-        let mut rows: Vec<Line> = picture.into_iter().collect();
+        let mut rows = picture;
         rows.resize(notes.len().max(rows.len()), Line::default());
         let notes = notes.iter().map(String::as_str).chain(std::iter::repeat(""));
         let noted = rows.into_iter().zip(notes);

@@ -26,12 +26,12 @@ struct Row {
 }
 
 pub(super) fn lines(findings: &Findings, axis: Axis, width: usize, most: usize) -> Vec<Line> {
-    let Some(ledger) = focus(findings) else { return Vec::new() };
+    let Some(ledger) = focus(findings).filter(|_| most > 0) else { return Vec::new() };
     let total = ledger.core.total;
     // The title already says how many cores, where these are the cores of the level.
     let said = (total.get() - f64::from(findings.focus.cores)).abs() < 0.05;
     let axis = if axis == Axis::Both && said { Axis::Clients } else { axis };
-    let room = (width / 4).clamp(4, 30);
+    let room = (width / 6).clamp(4, 30);
     let title = format!(
         "Where {} {} at {}",
         number_of_cores(total),
@@ -39,7 +39,7 @@ pub(super) fn lines(findings: &Findings, axis: Axis, width: usize, most: usize) 
         axis.phrase(findings.focus)
     );
     let mut lines = vec![Line::new(Style::Bold, &title)];
-    for row in fewest(by_kind(findings, &ledger.core.lines), total, most) {
+    for row in fewest(by_kind(&ledger.core.lines), total, most) {
         let head = Line::new(Style::Plain, &format!("  {}", row.word));
         lines.push(
             head.to(2 + WORD)
@@ -53,8 +53,14 @@ pub(super) fn lines(findings: &Findings, axis: Axis, width: usize, most: usize) 
     lines
 }
 
+/// Below this many columns there is no room for words.
+const WORDLESS: usize = 12;
+
 /// The first parts in full, and how many more there are.
 fn fitting(parts: &[String], room: usize) -> String {
+    if room < WORDLESS {
+        return String::new();
+    }
     for kept in (1..=parts.len()).rev() {
         let left = parts.len() - kept;
         let more = if left > 0 { format!(" and {left} more") } else { String::new() };
@@ -63,7 +69,7 @@ fn fitting(parts: &[String], room: usize) -> String {
             return words;
         }
     }
-    parts.first().cloned().unwrap_or_default()
+    parts.first().map(|part| text::shorten(part, room)).unwrap_or_default()
 }
 
 fn number_of_cores(total: Cores) -> String {
@@ -73,7 +79,7 @@ fn number_of_cores(total: Cores) -> String {
 }
 
 /// One row for each kind of line, in the order of the stack.
-fn by_kind(findings: &Findings, lines: &[CoreLine]) -> Vec<Row> {
+fn by_kind(lines: &[CoreLine]) -> Vec<Row> {
     let mut kinds: Vec<LineKind> = lines.iter().map(|line| line.kind).collect();
     kinds.sort_by_key(|kind| words::order(*kind));
     kinds.dedup();
@@ -83,27 +89,24 @@ fn by_kind(findings: &Findings, lines: &[CoreLine]) -> Vec<Row> {
         let cores: Cores = parts.iter().map(|line| line.cores.value).sum();
         let least = parts.iter().map(|line| line.cores.value.get().abs()).sum::<f64>() * NAMED;
         let named = parts.iter().filter(|line| line.cores.value.get().abs() >= least);
-        let said = named.map(|line| said(findings, line)).collect();
+        let said = named.map(|line| said(line)).collect();
         Row { word: words::line_word(kind), kind, cores, said }
     });
     rows.collect()
 }
 
-/// The label with the rank of its cause in place of that cause's name, which stands below; empty
-/// where it only repeats the kind's word.
-fn said(findings: &Findings, line: &CoreLine) -> String {
+/// The label, without what the kind's word says already; empty where it only repeats that word.
+fn said(line: &CoreLine) -> String {
     let label = text::disarm(words::line_label(line.kind, &line.label)).into_owned();
     if label.eq_ignore_ascii_case(words::line_word(line.kind)) {
         return String::new();
     }
-    let label = label.trim_start_matches("useful: ").to_owned();
     let object = label.strip_prefix("idle for ").filter(|_| line.kind != LineKind::IdleNoWork);
-    match line.cause.as_ref().and_then(|id| words::short_cause(findings, id)) {
-        Some((short, _)) if object.is_some() => format!("waiting for {short}"),
-        Some((short, cause)) if !cause.name.is_empty() && label != cause.name => {
-            label.replace(&cause.name, &short)
+    match object {
+        Some(object) => format!("waiting for {object}"),
+        None => {
+            label.trim_start_matches("useful: ").trim_start_matches("extra CPU over ").to_owned()
         }
-        _ => object.map_or_else(|| label.clone(), |object| format!("waiting for {object}")),
     }
 }
 

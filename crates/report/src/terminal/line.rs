@@ -74,7 +74,7 @@ impl Line {
         let Some(last) = last else { return out };
         for (index, (style, words)) in self.spans[..=last].iter().enumerate() {
             let words = if index == last { words.trim_end() } else { words };
-            let shown = text::clip(words, room);
+            let shown = text::shorten(words, room);
             room = room.saturating_sub(text::columns(&shown));
             match style.code() {
                 Some(code) if colour && !shown.is_empty() => {

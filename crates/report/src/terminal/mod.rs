@@ -13,105 +13,154 @@ use crate::series::Series;
 use crate::text;
 use crate::words::{self, Axis};
 use kneepoint_vocab::Findings;
-use kneepoint_vocab::findings::{LevelLedger, Severity};
+use kneepoint_vocab::findings::LevelLedger;
 use line::{Line, Style, wrap};
 
-/// The most lines that a rendering has. It aims at [`SCREEN`].
-pub const MOST_LINES: usize = 29;
+/// A terminal's window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Screen {
+    /// Columns.
+    pub width: usize,
+    /// Lines that may be used; absent where what does not fit can be scrolled to or read in a
+    /// file.
+    pub height: Option<usize>,
+    /// Whether to add ANSI colours.
+    pub colour: bool,
+}
 
-/// Lines that a rendering aims at; the caller's own line and a prompt still leave it on a screen.
-/// Several numbers of cores, treated curves or a load generator may take it to [`MOST_LINES`].
-pub const SCREEN: usize = 27;
-
-/// Treatments that are all shown, whatever else must go: what did not help is part of the story.
-const EFFECTS: usize = 6;
-
-/// What may be shown of parts that can be cut short.
+/// What is shown of the parts that can be cut short.
 #[derive(Clone, Copy)]
-struct Budget {
+struct Shown {
+    /// Treatments.
+    effects: usize,
+    /// Causes, whether they have lines of detail, and whether the first one's path has one.
+    causes: usize,
+    details: bool,
+    path: bool,
     /// Rows of the ledger.
     ledger: usize,
-    /// Causes, and whether the first one's path has a row.
-    causes: usize,
-    path: bool,
-    /// Numbers of cores, where there are several, and whether they have bars.
+    /// Numbers of cores, where there are several, and whether curves have bars.
     curves: usize,
     bars: bool,
+    /// Percentiles of the response time.
+    times: usize,
     /// Lines on the generator and of the classic instruments.
     seen: usize,
-    /// A blank line above a picture.
+    /// Blank lines between parts.
     blank: bool,
 }
 
-/// From generous to frugal; the first that fits one screen is taken.
-const BUDGETS: [Budget; 10] = [
-    Budget { ledger: 6, causes: 3, path: true, ..ALL },
-    Budget { ledger: 6, causes: 2, path: true, ..ALL },
-    Budget { ledger: 6, causes: 2, path: false, ..ALL },
-    Budget { ledger: 6, causes: 1, path: false, ..ALL },
-    Budget { ledger: 5, causes: 1, path: false, ..ALL },
-    Budget { ledger: 4, causes: 1, path: false, ..ALL },
-    Budget { bars: false, ..LEAST },
-    Budget { bars: false, blank: false, ..LEAST },
-    Budget { bars: false, blank: false, curves: 4, seen: 3, ..LEAST },
-    Budget { bars: false, blank: false, curves: 3, seen: 1, ..LEAST },
-];
-/// So many of them differ for one curve of clients that live in the system.
-const PLAIN: usize = 6;
-const ALL: Budget =
-    Budget { ledger: 6, causes: 3, path: true, curves: 8, bars: true, seen: 4, blank: true };
-const LEAST: Budget = Budget { ledger: 4, causes: 1, path: false, ..ALL };
+/// What every screen has beside machine, headline and trust: the curve.
+const LEAST: Shown = Shown {
+    effects: 0,
+    causes: 0,
+    details: false,
+    path: false,
+    ledger: 0,
+    curves: 3,
+    bars: false,
+    times: 0,
+    seen: 0,
+    blank: false,
+};
 
-/// Renders findings as at most [`MOST_LINES`] lines of at most `width` columns, each ended by a
-/// line feed. Bars are drawn in UTF-8 block characters. With `colour`, ANSI colours are added;
-/// nothing is said by colour alone.
+/// What is added, the most important first. Each is taken if all still fits with it.
+const MORE: [fn(&mut Shown); 21] = [
+    |shown| shown.effects = 1,
+    |shown| shown.effects = 2,
+    |shown| shown.causes = 1,
+    |shown| shown.ledger = 4,
+    |shown| shown.details = true,
+    |shown| shown.effects = 4,
+    |shown| shown.times = 1,
+    |shown| shown.times = 2,
+    |shown| shown.bars = true,
+    |shown| shown.effects = 6,
+    |shown| shown.seen = 1,
+    |shown| shown.ledger = 6,
+    |shown| shown.curves = 8,
+    |shown| shown.causes = 2,
+    |shown| shown.path = true,
+    |shown| shown.times = 3,
+    |shown| shown.seen = 4,
+    |shown| shown.causes = 3,
+    |shown| shown.blank = true,
+    |shown| shown.effects = usize::MAX,
+    |shown| (shown.causes, shown.ledger, shown.curves) = (8, usize::MAX, usize::MAX),
+];
+
+/// Renders findings whole, as lines of at most `width` columns, each ended by a line feed. Bars
+/// are drawn in UTF-8 block characters. With `colour`, ANSI colours are added; nothing is said by
+/// colour alone.
 #[must_use]
 pub fn render(findings: &Findings, width: usize, colour: bool) -> String {
-    let alone = findings.by_cores.is_empty() && findings.treated.is_empty();
-    let plain = findings.generator.is_none() && alone;
-    let (budgets, aim) =
-        if plain { (&BUDGETS[..PLAIN], SCREEN) } else { (&BUDGETS[..], MOST_LINES) };
-    let mut lines = Vec::new();
-    for budget in budgets {
-        lines = compose(findings, width, *budget);
-        if lines.len() <= aim {
-            break;
+    fitted(findings, Screen { width, height: None, colour })
+}
+
+/// Renders findings for a window: what matters most, as far as it fits into the height. The
+/// headline and how far to trust it come last, where they stay in sight.
+#[must_use]
+pub fn fitted(findings: &Findings, screen: Screen) -> String {
+    let mut shown = LEAST;
+    let mut lines = compose(findings, screen.width, shown);
+    for more in MORE {
+        let mut wanted = shown;
+        more(&mut wanted);
+        let longer = compose(findings, screen.width, wanted);
+        if screen.height.is_none_or(|height| longer.len() <= height) {
+            (shown, lines) = (wanted, longer);
         }
     }
-    lines.truncate(MOST_LINES);
     let mut out = String::new();
     for line in lines {
-        out.push_str(&line.render(width, colour));
+        out.push_str(&line.render(screen.width, screen.colour));
         out.push('\n');
     }
     out
 }
 
-fn compose(findings: &Findings, width: usize, budget: Budget) -> Vec<Line> {
+fn compose(findings: &Findings, width: usize, shown: Shown) -> Vec<Line> {
     let axis = Axis::of(findings);
-    let mut lines = header(findings, width);
     let series = Series::of(findings);
     let picture = if series.several() {
-        several::lines(findings, &series, width, budget.curves, budget.bars)
+        several::lines(findings, &series, width, shown.curves, shown.bars)
     } else {
-        curve::lines(findings, series.axis, width)
+        curve::lines(findings, series.axis, width, (shown.bars, shown.times))
     };
-    let mut where_spent = ledger::lines(findings, axis, width, budget.ledger);
-    where_spent.extend(seen::lines(findings, width, budget.seen));
+    let mut where_spent = ledger::lines(findings, axis, width, shown.ledger);
+    where_spent.extend(seen::lines(findings, width, shown.seen));
+    let cause = (shown.causes, shown.details, shown.path);
     let sections = [
+        header(findings, width),
         picture,
         where_spent,
         stability::lines(findings, width),
-        verdicts::causes(findings, width, budget.causes, budget.path),
-        verdicts::effects(findings, width, EFFECTS),
+        verdicts::causes(findings, width, cause),
+        verdicts::effects(findings, axis, width, shown.effects),
+        foot(findings, width),
     ];
-    for (index, section) in sections.into_iter().enumerate() {
-        if budget.blank && !section.is_empty() && index < 2 {
+    let mut lines: Vec<Line> = Vec::new();
+    for section in sections {
+        if shown.blank && !section.is_empty() && !lines.is_empty() {
             lines.push(Line::default());
         }
         lines.extend(section);
     }
-    lines.extend(caveats(findings, width));
+    lines
+}
+
+/// What has to be in sight at the end: the story in one sentence, and how far to trust it.
+fn foot(findings: &Findings, width: usize) -> Vec<Line> {
+    let mut lines: Vec<Line> =
+        wrap(&findings.headline, width).iter().map(|line| Line::new(Style::Bold, line)).collect();
+    lines.extend(bottleneck(findings, width));
+    let trust = words::trust(findings);
+    let style = match trust.word {
+        words::TrustWord::Good => Style::Good,
+        words::TrustWord::Limited => Style::Plain,
+        words::TrustWord::Not => Style::Bad,
+    };
+    lines.extend(wrap(&trust.sentence(), width).iter().map(|line| Line::new(style, line)));
     lines
 }
 
@@ -120,38 +169,25 @@ fn focus(findings: &Findings) -> Option<&LevelLedger> {
     findings.ledgers.iter().find(|ledger| ledger.level == findings.focus)
 }
 
-/// The machine and the effort, on one line where they fit, and what they are worth.
+/// The machine and the effort, on one line where they fit.
 fn header(findings: &Findings, width: usize) -> Vec<Line> {
     let machine = machine(findings);
     let effort = effort(findings);
-    let column = width.saturating_sub(text::columns(&effort));
-    let name = text::clip(&text::disarm(&findings.recipe), column.saturating_sub(2));
+    let name = text::disarm(&findings.recipe).into_owned();
     let title = Line::new(Style::Bold, &name);
+    let effort_line = Line::new(Style::Faint, &effort);
+    let column = width.saturating_sub(text::columns(&effort));
+    let beside = |line: Line| line.to(column).then(Style::Faint, &effort);
     let whole = title.clone().plain("  ").then(Style::Faint, &machine);
-    let mut lines = if whole.columns() + 2 <= column {
-        vec![whole.to(column).then(Style::Faint, &effort)]
+    let machine = text::shorten(&machine, width);
+    if whole.columns() + 2 <= column {
+        vec![beside(whole)]
+    } else if title.columns() + 2 <= column {
+        vec![beside(title), Line::new(Style::Faint, &machine)]
     } else {
-        let first = title.to(column).then(Style::Faint, &effort);
-        vec![first, Line::new(Style::Faint, &machine)]
-    };
-    lines.extend(quality(findings, width));
-    lines.extend(distrust(findings, width));
-    lines.extend(bottleneck(findings, width));
-    lines.extend(headline(&findings.headline, width));
-    lines
-}
-
-/// Columns that the headline may have, three lines of 80; what is beyond shows as cut.
-const HEADLINE: usize = 240;
-
-fn headline(text: &str, width: usize) -> Vec<Line> {
-    let mut lines = wrap(text, width);
-    let most = HEADLINE.div_ceil(width.max(1));
-    if lines.len() > most {
-        let rest = lines.split_off(most - 1).join(" ");
-        lines.push(text::clip(&rest, width));
+        let title = Line::new(Style::Bold, &text::shorten(&name, width));
+        vec![title, Line::new(Style::Faint, &machine), effort_line]
     }
-    lines.iter().map(|line| Line::new(Style::Bold, line)).collect()
 }
 
 /// The machine as far as it is known, or where imported results come from.
@@ -187,102 +223,10 @@ fn effort(findings: &Findings) -> String {
     effort
 }
 
-/// The noise floor, the collector's cost and how well the ledger closes; the protocol where it
-/// is not Kneepoint's own.
-fn quality(findings: &Findings, width: usize) -> Vec<Line> {
-    let mut parts = Vec::new();
-    if findings.noise.pairs > 0 {
-        parts.push(format!("noise floor ±{} (A/A)", number::plain_percent(findings.noise.floor)));
-    }
-    if let Some(cost) = &findings.collector.programs {
-        parts.push(format!("collector {} of CPU", number::percent(cost).value));
-    }
-    if let Some(ledger) = focus(findings) {
-        parts.push(format!("ledger closes to {}", number::plain_percent(ledger.core.closes_to)));
-    }
-    let protocol = if words::imported(findings) {
-        Some(words::precision(findings))
-    } else {
-        words::protocol(findings)
-    };
-    let mut said = vec![parts.join("   ")];
-    if let Some(protocol) = protocol {
-        if text::columns(&said[0]) + 3 + text::columns(&protocol) <= width && !parts.is_empty() {
-            said[0] += &format!("   {protocol}");
-        } else {
-            said.push(protocol);
-        }
-    }
-    said.retain(|words| !words.is_empty());
-    said.into_iter().map(|words| Line::new(Style::Plain, &words)).collect()
-}
-
 /// That the load generator limits the throughput, where it does.
 fn bottleneck(findings: &Findings, width: usize) -> Vec<Line> {
     let reason = findings.generator.as_ref().and_then(|one| one.bottleneck.as_ref());
     let Some(reason) = reason else { return Vec::new() };
     let words = wrap(&format!("The load generator limits the throughput: {reason}"), width);
-    words.into_iter().take(2).map(|line| Line::new(Style::Bad, &line)).collect()
-}
-
-/// Why the verdicts cannot be relied on, where that is so.
-fn distrust(findings: &Findings, width: usize) -> Vec<Line> {
-    if findings.trustworthy {
-        return Vec::new();
-    }
-    let serious = findings.caveats.iter().find(|caveat| caveat.severity == Severity::Serious);
-    let reason = serious.map_or("see the caveats", |caveat| caveat.text.as_str());
-    let all = findings.caveats.len();
-    let head = if all > 1 {
-        format!("Not trustworthy (caveat 1 of {all}):")
-    } else {
-        "Not trustworthy:".to_owned()
-    };
-    let words = wrap(&format!("{head} {reason}"), width);
-    words.into_iter().take(2).map(|line| Line::new(Style::Bad, &line)).collect()
-}
-
-/// The most severe caveat, and how many others the page holds. A serious one is told at the top.
-fn caveats(findings: &Findings, width: usize) -> Option<Line> {
-    if !findings.trustworthy {
-        return None;
-    }
-    let warned = findings.caveats.iter().filter(|caveat| caveat.severity > Severity::Note);
-    let worst = warned.rev().max_by_key(|caveat| caveat.severity)?;
-    let all = findings.caveats.len();
-    let head = if all > 1 { format!("Caveat 1 of {all}: ") } else { "Caveat: ".to_owned() };
-    let words = brief(&worst.text, width.saturating_sub(head.len()));
-    Some(Line::new(Style::Faint, &(head + &words)))
-}
-
-/// A sentence in one line: whole, else its first clause, else its first words.
-fn brief(sentence: &str, room: usize) -> String {
-    let sentence = text::disarm(sentence);
-    if text::columns(&sentence) <= room {
-        return sentence.into_owned();
-    }
-    let clause = sentence.split("; ").next().unwrap_or(&sentence);
-    if text::columns(clause) <= room {
-        return clause.to_owned();
-    }
-    let first = wrap(clause, room.saturating_sub(1)).into_iter().next().unwrap_or_default();
-    text::clip(&format!("{}…", first.trim_end_matches(['…', ','])), room)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_headline_is_whole_or_shows_that_it_is_cut() {
-        let told = |words: usize| {
-            let lines = headline(&vec!["word"; words].join(" "), 80);
-            lines.iter().map(|line| line.render(80, false).trim_end().to_owned()).collect()
-        };
-        let whole: Vec<String> = told(48);
-        assert_eq!(whole, vec![vec!["word"; 16].join(" "); 3]);
-        let cut: Vec<String> = told(49);
-        assert!(cut.len() == 3 && cut[2].ends_with('…'), "{cut:?}");
-        assert!(cut.iter().all(|line| text::columns(line) <= 80), "{cut:?}");
-    }
+    words.iter().map(|line| Line::new(Style::Bad, line)).collect()
 }

@@ -3,27 +3,54 @@
 use super::line::{Line, Style};
 use crate::number;
 use crate::text;
-use crate::words;
+use crate::words::{self, Axis};
 use kneepoint_vocab::findings::{Cause, Effect, Verdict};
 use kneepoint_vocab::{ArmRole, Findings, Unit};
 
 /// The state of a holder that the lock word does not name.
 const NOT_KNOWN: &str = "not known";
 
-/// Ranked causes: two lines for waits, one for others; one more for a path that does not fit
-/// beside its name, where `path` allows it.
-pub(super) fn causes(findings: &Findings, width: usize, most: usize, path: bool) -> Vec<Line> {
-    if findings.causes.is_empty() {
+/// Below this width a share or a ratio has a line of its own.
+const NARROW: usize = 60;
+
+/// How much is lost and to what: so many ranked causes, with a line of detail each where there
+/// are `details`, and a line for a path that does not fit beside the first one's name.
+pub(super) fn causes(
+    findings: &Findings,
+    width: usize,
+    (most, details, path): (usize, bool, bool),
+) -> Vec<Line> {
+    if most == 0 {
         return Vec::new();
     }
-    let mut lines = vec![title("Why", most, findings.causes.len())];
+    let loss = words::loss(findings);
+    if findings.causes.is_empty() || loss.as_ref().is_some_and(words::Loss::is_nothing) {
+        return unexplained(findings, loss.as_ref(), width);
+    }
+    let lost = loss.map(|loss| format!(": {}", loss.sentence())).unwrap_or_default();
+    let mut lines = vec![title(&format!("Why{lost}"), most, findings.causes.len())];
     let shown = findings.causes.iter().take(most);
     let kinds = shown.clone().map(|cause| words::cause_word(cause.kind).len()).max().unwrap_or(0);
     for (index, cause) in shown.enumerate() {
         let (first, unsaid) = first_line(findings, cause, index + 1, kinds, width);
-        lines.push(first);
+        lines.extend(first);
         lines.extend(unsaid.filter(|_| path && index == 0));
-        lines.extend(second_line(findings, cause, width));
+        lines.extend(second_line(findings, cause, width).filter(|_| details));
+    }
+    lines
+}
+
+/// Where there is no loss to explain: that it is so, and where the CPU goes.
+fn unexplained(findings: &Findings, loss: Option<&words::Loss>, width: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if let Some(loss) = loss {
+        let said = format!("Nothing to explain: {}", loss.sentence());
+        lines.push(Line::new(Style::Bold, &said));
+    }
+    let busiest = findings.on_cpu.as_ref().map(words::busiest).unwrap_or_default();
+    if !busiest.is_empty() {
+        let said = text::shorten(&busiest.join(", "), width.saturating_sub(9));
+        lines.push(Line::new(Style::Plain, "CPU      ").then(Style::Faint, &said));
     }
     lines
 }
@@ -41,7 +68,7 @@ fn first_line(
     rank: usize,
     kinds: usize,
     width: usize,
-) -> (Line, Option<Line>) {
+) -> (Vec<Line>, Option<Line>) {
     let share = format!("{} of the loss", number::percent(&cause.share));
     let mut name = text::disarm(&cause.name).into_owned();
     let origin = cause.follows_from.as_ref();
@@ -50,12 +77,13 @@ fn first_line(
         name += &format!(", from {}", position + 1);
     }
     let kind = words::cause_word(cause.kind);
+    let narrow = width < NARROW;
     let head = Line::new(Style::Plain, &format!("  {rank}  "))
         .then(Style::Kind(words::cause_line(cause.kind)), kind)
-        .to(5 + kinds)
+        .to(if narrow { 0 } else { 5 + kinds })
         .plain("  ");
-    let column = width.saturating_sub(text::columns(&share));
-    let room = column.saturating_sub(head.columns() + 2);
+    let column = if narrow { width } else { width.saturating_sub(text::columns(&share)) };
+    let room = column.saturating_sub(head.columns() + if narrow { 0 } else { 2 });
     let callers = callers(cause);
     let whole = if callers.is_empty() { name.clone() } else { format!("{name} < {callers}") };
     let (words, unsaid) = if text::columns(&whole) <= room {
@@ -64,14 +92,18 @@ fn first_line(
         let path = Line::new(Style::Plain, "     ").then(Style::Faint, &format!("< {callers}"));
         (brief(&name, room), Some(path).filter(|_| !callers.is_empty()))
     };
-    (head.plain(&words).to(column).then(Style::Bold, &share), unsaid)
+    let line = head.plain(&words);
+    if narrow {
+        return (vec![line, Line::new(Style::Plain, "     ").then(Style::Bold, &share)], unsaid);
+    }
+    (vec![line.to(column).then(Style::Bold, &share)], unsaid)
 }
 
 /// A name without its last clauses where it is too long.
 fn brief(name: &str, room: usize) -> String {
     let mut kept = name;
     while text::columns(kept) > room {
-        let Some((before, _)) = kept.rsplit_once(", ") else { return text::clip(name, room) };
+        let Some((before, _)) = kept.rsplit_once(", ") else { return text::shorten(name, room) };
         kept = before;
     }
     kept.to_owned()
@@ -104,18 +136,19 @@ fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line>
     if parts.is_empty() && (cure.is_none() || cause.follows_from.is_some()) {
         return None;
     }
-    let cure = cure.map(|words| text::clip(&text::disarm(&words), width / 2)).unwrap_or_default();
+    let cure =
+        cure.map(|words| text::shorten(&text::disarm(&words), width / 2)).unwrap_or_default();
     let column = width.saturating_sub(text::columns(&cure));
     let room = column.saturating_sub(7);
-    let line = Line::new(Style::Plain, "     ").plain(&text::clip(&parts.join(", "), room));
+    let line = Line::new(Style::Plain, "     ").plain(&text::shorten(&parts.join(", "), room));
     Some(line.to(column).then(Style::Good, &cure))
 }
 
 /// Treatments in the recipe's order, decided ones first where not all fit.
-pub(super) fn effects(findings: &Findings, width: usize, most: usize) -> Vec<Line> {
+pub(super) fn effects(findings: &Findings, axis: Axis, width: usize, most: usize) -> Vec<Line> {
     let tried: Vec<&Effect> =
         findings.effects.iter().filter(|effect| effect.role == ArmRole::Treatment).collect();
-    if tried.is_empty() {
+    if tried.is_empty() || most == 0 {
         return Vec::new();
     }
     let decided = |effect: &&&Effect| matches!(effect.verdict, Verdict::Better | Verdict::Worse);
@@ -125,12 +158,14 @@ pub(super) fn effects(findings: &Findings, width: usize, most: usize) -> Vec<Lin
     } else {
         tried.iter().filter(decided).chain(others).copied().take(most).collect()
     };
-    let mut lines = vec![title("What helps", most, tried.len())];
+    let heading =
+        format!("What helps at {}", axis.phrase(findings.effects_at.unwrap_or(findings.focus)));
+    let mut lines = vec![title(&heading, most, tried.len())];
     let widest = shown.iter().map(|effect| text::columns(&ratio(effect).interval)).max();
     let room = widest.unwrap_or(0).max(12) + 1;
     for (index, effect) in shown.iter().enumerate() {
         let above = index > 0 && shown[index - 1].arm == effect.over;
-        lines.push(effect_line(findings, effect, above, (width, room)));
+        lines.extend(effect_lines(findings, effect, above, (width, room)));
     }
     lines
 }
@@ -141,29 +176,42 @@ fn ratio(effect: &Effect) -> number::Shown {
     effect.ratio.as_ref().map_or_else(nothing, number::factor)
 }
 
-/// An effect on a line of `width` columns, where intervals have `room`.
-fn effect_line(
+/// An effect on a line of `width` columns, where intervals have `room`; on two where it is narrow.
+fn effect_lines(
     findings: &Findings,
     effect: &Effect,
     above: bool,
     (width, room): (usize, usize),
-) -> Line {
-    let name_room = (width * 3 / 8).max(8);
+) -> Vec<Line> {
+    let narrow = width < NARROW;
+    let name_room = if narrow { width.saturating_sub(2) } else { width * 3 / 8 - 1 };
     let over = words::over(findings, effect);
     let plus = if over.is_some() { "+ " } else { "" };
-    let name = text::clip(&format!("{plus}{}", text::disarm(&effect.label)), name_room);
+    let name = text::shorten(&format!("{plus}{}", text::disarm(&effect.label)), name_room);
     let ratio = ratio(effect);
     let style = match effect.verdict {
         Verdict::Better => Style::Good,
         Verdict::Worse => Style::Bad,
         _ => Style::Plain,
     };
-    let mut verdict = words::verdict(effect.verdict);
-    if let Some(over) = over {
-        verdict += &if above { " (over the above)".to_owned() } else { format!(" (over {over})") };
-    }
-    let line = Line::new(Style::Plain, &format!("  {name}")).to(name_room + 3);
-    line.then(Style::Bold, &text::pad(&ratio.value, 7))
+    let name = Line::new(Style::Plain, &format!("  {name}"));
+    let (above_line, line) = if narrow {
+        (Some(name), Line::new(Style::Plain, "    "))
+    } else {
+        (None, name.to(name_room + 3))
+    };
+    let line = line
+        .then(Style::Bold, &text::pad(&ratio.value, 7))
         .plain(&text::pad(&ratio.interval, room))
-        .then(style, &verdict)
+        .then(style, &words::outcome(effect));
+    let over = over.map(|over| match above {
+        true => "over the above".to_owned(),
+        false => format!("over {over}"),
+    });
+    let said = words::gain(findings, effect).into_iter().chain(over);
+    let line = said.fold(line, |line, words| {
+        let fits = line.columns() + 2 + text::columns(&words) <= width;
+        if fits { line.plain("  ").then(Style::Faint, &words) } else { line }
+    });
+    above_line.into_iter().chain([line]).collect()
 }

@@ -62,6 +62,16 @@ pub(crate) fn generator(generator: &Generator) -> String {
     format!("{} cores{interval}, {whose}", cores.value)
 }
 
+/// What the bench costs beside the system: `mariadbd 345 µs + sysbench 73 µs`.
+pub(crate) fn bench_price(generator: &Generator) -> Option<String> {
+    let system = generator.system.as_deref().unwrap_or("system");
+    let own = generator.busiest.as_ref().map_or("load generator", |task| task.name.as_str());
+    let (of_system, of_own) = (generator.system_per_operation?, generator.per_operation?);
+    let (of_system, of_own) =
+        (number::plain_seconds(of_system.value), number::plain_seconds(of_own.value));
+    Some(format!("{system} {of_system} + {own} {of_own}"))
+}
+
 /// How well the two counts agree.
 pub(crate) fn counts(counts: &Counts) -> String {
     format!(
@@ -112,10 +122,32 @@ mod tests {
             own_cores: 0,
             busiest: None,
             bottleneck: None,
+            saturated: false,
+            per_operation: None,
+            system_per_operation: None,
+            system: None,
         };
         assert_eq!(generator(&of), "0.41 cores [0.39–0.44], shares the system's cores");
         of.own_cores = 1;
         assert_eq!(generator(&of), "0.41 cores [0.39–0.44], own cores: 1");
+    }
+
+    #[test]
+    fn the_bench_has_a_price_beside_the_system_s() {
+        let price = |value: f64| Some(Estimate::of(value, value, value));
+        let mut of = Generator {
+            cores: Estimate::of(0.41, 0.39, 0.44),
+            own_cores: 0,
+            busiest: None,
+            bottleneck: None,
+            saturated: false,
+            per_operation: price(73e-6),
+            system_per_operation: price(345e-6),
+            system: Some("mariadbd".to_owned()),
+        };
+        assert_eq!(bench_price(&of).unwrap(), "mariadbd 345 µs + load generator 73.0 µs");
+        of.per_operation = None;
+        assert_eq!(bench_price(&of), None);
     }
 
     #[test]

@@ -1,18 +1,23 @@
 //! The words for what findings name by kind, the same in every format.
 
 mod evidence;
+mod loss;
 pub(crate) mod stability;
+mod trust;
 
 pub(crate) use evidence::{
-    counts, generator, imported, odd_sum, owner, precision, protocol, saturated, source,
-    whole_percent,
+    bench_price, counts, generator, imported, odd_sum, owner, precision, protocol, saturated,
+    source, whole_percent,
 };
+
+pub(crate) use loss::{Loss, busiest, functions, loss};
+pub(crate) use trust::{Trust, TrustWord, overhead, trust};
 
 use crate::number;
 use kneepoint_vocab::findings::{
     Cause, CauseKind, Curve, Effect, LineKind, Severity, Shape, TreatedCurve, Verdict,
 };
-use kneepoint_vocab::{Findings, Level, Tier};
+use kneepoint_vocab::{ArmRole, Findings, Level, Proven, Tier};
 
 /// What varies along a run's levels, and so how a level is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,21 +133,21 @@ pub(crate) const fn order(kind: LineKind) -> u8 {
 pub(crate) const fn line_word(kind: LineKind) -> &'static str {
     match kind {
         LineKind::Useful => "useful",
-        LineKind::Inflated => "inflated",
+        LineKind::Inflated => "extra CPU",
         LineKind::Kernel => "kernel",
         LineKind::Generator => "generator",
         LineKind::Interrupt => "interrupts",
-        LineKind::Foreign => "foreign",
+        LineKind::Foreign => "others",
         LineKind::IdleLock => "idle: lock",
         LineKind::IdleKernelLock => "idle: kernel",
         LineKind::IdleDevice => "idle: device",
-        LineKind::IdlePeer => "idle: peer",
+        LineKind::IdlePeer => "idle: thread",
         LineKind::IdleOther => "idle: other",
         LineKind::IdleScheduler => "idle: sched",
-        LineKind::IdleNoWork => "idle: spare",
+        LineKind::IdleNoWork => "unused",
         LineKind::Running => "running",
         LineKind::Runnable => "runnable",
-        LineKind::Unattributed => "unattributed",
+        LineKind::Unattributed => "unaccounted",
     }
 }
 
@@ -166,7 +171,7 @@ pub(crate) const fn cause_word(kind: CauseKind) -> &'static str {
         CauseKind::Kernel => "kernel",
         CauseKind::Function => "function",
         CauseKind::Device => "device",
-        CauseKind::Peer => "peer",
+        CauseKind::Peer => "thread",
         CauseKind::Scheduler => "scheduler",
         CauseKind::Generator => "generator",
         CauseKind::Other => "other",
@@ -195,12 +200,25 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
         Verdict::Worse => "worse".to_owned(),
         Verdict::NoEffect { smallest } => {
             let smallest = number::plain_percent(smallest).replace(".0 %", " %");
-            format!("no effect of {smallest} or more")
+            format!("no effect (under {smallest})")
         }
         Verdict::Undecided { needs } => {
             format!("undecided; needs {} more", number::brief_seconds(needs))
         }
         Verdict::Invalid => "not proven active".to_owned(),
+    }
+}
+
+/// The verdict on an effect, and whether its change was proven active at all.
+pub(crate) fn outcome(effect: &Effect) -> String {
+    if effect.role != ArmRole::Treatment && matches!(effect.verdict, Verdict::Undecided { .. }) {
+        // No verdict is asked of a control.
+        return "a check".to_owned();
+    }
+    let verdict = verdict(effect.verdict);
+    match effect.proven {
+        Proven::Unproven if effect.role == ArmRole::Treatment => format!("{verdict}; unproven"),
+        _ => verdict,
     }
 }
 
@@ -303,13 +321,6 @@ pub(crate) fn treated(treated: &TreatedCurve, axis: Axis) -> String {
     )
 }
 
-/// The short name of a cause by its rank, for where its own name would not fit: `lock 1`.
-pub(crate) fn short_cause<'a>(findings: &'a Findings, id: &str) -> Option<(String, &'a Cause)> {
-    let index = findings.causes.iter().position(|cause| cause.id == id)?;
-    let cause = &findings.causes[index];
-    Some((format!("{} {}", cause_word(cause.kind), index + 1), cause))
-}
-
 /// `Linux 6.18.44-vendor` as `Linux 6.18`; anything else as it is.
 pub(crate) fn short_kernel(kernel: &str) -> String {
     let mut parts = kernel.splitn(3, '.');
@@ -331,6 +342,22 @@ pub(crate) fn short_distribution(name: &str) -> String {
 pub(crate) fn cure<'a>(findings: &'a Findings, cause: &Cause) -> Option<&'a Effect> {
     let arm = cause.cured_by.as_ref()?;
     findings.effects.iter().find(|effect| &effect.arm == arm)
+}
+
+/// What a decided effect did to throughput: `6.8k → 20.7k`; nothing where that is not known.
+pub(crate) fn gain(findings: &Findings, effect: &Effect) -> Option<String> {
+    if !matches!(effect.verdict, Verdict::Better | Verdict::Worse) {
+        return None;
+    }
+    let before = match findings.effects.iter().find(|other| other.arm == effect.over) {
+        Some(other) => other.throughput?.value,
+        None => {
+            let tried = findings.effects_at.unwrap_or(findings.focus);
+            findings.curve.points.iter().find(|one| one.level == tried)?.throughput.value
+        }
+    };
+    let after = effect.throughput?.value;
+    Some(format!("{} → {}", number::plain_rate(before), number::plain_rate(after)))
 }
 
 /// What an effect is measured against: nothing where that is the baseline.

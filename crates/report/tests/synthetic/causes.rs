@@ -12,7 +12,7 @@ pub(super) const LONG: &str = "std::_Rb_tree<std::pair<std::basic_string<char, \
      std::shared_ptr<storage::engine::detail::PageHandle<4096ul> > > >::_M_emplace_hint_unique";
 
 fn node(name: &str, weight: f64, children: Vec<FlameNode>) -> FlameNode {
-    FlameNode { name: name.to_owned(), weight: Seconds(weight), children }
+    FlameNode { kernel: false, name: name.to_owned(), weight: Seconds(weight), children }
 }
 
 fn chain(names: &[&str], weight: f64, leaves: Vec<FlameNode>) -> Vec<FlameNode> {

@@ -1,7 +1,7 @@
 //! Treatments of the synthetic findings, with the control and the arm without a collector.
 
 use kneepoint_vocab::findings::{Effect, Verdict};
-use kneepoint_vocab::record::Proof;
+use kneepoint_vocab::record::{Proof, Proven};
 use kneepoint_vocab::{ArmId, ArmRole, Estimate, Ratio, Seconds};
 
 /// Four treatments, one of them on top of another and one not active; then the controls.
@@ -126,6 +126,7 @@ fn tried(arm: &str, label: &str, over: &str, ratio: [f64; 3], verdict: Verdict) 
         verdict,
         p_holm: None,
         proofs: Vec::new(),
+        proven: Proven::Yes,
         pair_ratios: offsets.map(|offset| Ratio(value * (offset * spread).exp())).to_vec(),
     }
 }

@@ -59,11 +59,14 @@ pub(crate) fn findings() -> Findings {
         curve: curve(),
         ledgers: ledgers(),
         focus: level(2),
+        effects_at: None,
+        lost: None,
         causes: causes::causes(),
         on_cpu: Some(causes::on_cpu()),
         effects: effects::effects(),
         collector: collector(),
         caveats: caveats(),
+        stalls: Vec::new(),
     }
 }
 
@@ -104,7 +107,7 @@ fn protocol() -> Protocol {
         effect_blocks: 12,
         starts: 3,
         seed: 7,
-        stopped_by: "planned blocks".to_owned(),
+        stopped_by: kneepoint_vocab::StoppedBy::PlannedBlocks,
         steady: true,
         foreign: Ratio(0.006),
         steal: Ratio(0.0007),
@@ -254,6 +257,8 @@ fn collector() -> Collector {
         programs: Some(Estimate::of(0.0181, 0.0174, 0.0189)),
         reader: Some(Ratio(0.004)),
         on_off: Some(Estimate::of(0.972, 0.948, 0.997)),
+        covered: Some(Ratio(1.0)),
+        on_off_active: Some(Estimate::of(0.972, 0.948, 0.997)),
         running_check: Some(Ratio(0.9987)),
         running_worst: Some((level(16), Ratio(0.0041))),
         runnable_check: Some(Ratio(1.012)),

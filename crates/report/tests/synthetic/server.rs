@@ -81,6 +81,10 @@ pub(crate) fn server() -> Findings {
         own_cores: 0,
         busiest: Some(task(TaskOwner::Generator, "sysbench", [16.0, 0.41, 0.03])),
         bottleneck: None,
+        saturated: false,
+        per_operation: Some(Estimate::of(73e-6, 70e-6, 77e-6)),
+        system_per_operation: Some(Estimate::of(345e-6, 339e-6, 352e-6)),
+        system: Some("mariadbd".to_owned()),
     });
     all.counts = Some(Counts { counter: "Questions".to_owned(), trials: 84, worst: Ratio(0.0002) });
     all.instruments = [focus, Level { clients: 1, cores: 4 }].map(instruments).to_vec();

@@ -2,8 +2,9 @@
 
 use super::error::Misfit;
 use super::published::{self, PublishedText};
+use super::variants::{self, VariantText};
 use super::{LevelSpec, Protocol, Recipe};
-use crate::treatment::{self, Treatment};
+use crate::treatment::Treatment;
 use crate::workload::{self, Workload};
 use kneepoint_vocab::{Nanos, Ratio};
 use serde::Deserialize;
@@ -20,6 +21,8 @@ struct RecipeText {
     operation: Spanned<String>,
     #[serde(default)]
     treatments: Vec<Spanned<String>>,
+    #[serde(default, rename = "variant")]
+    variants: Vec<VariantText>,
     workload: WorkloadText,
     sweep: SweepText,
     #[serde(default)]
@@ -51,6 +54,7 @@ struct SweepText {
 struct ProtocolText {
     slice_ms: Option<Spanned<i64>>,
     ramp_ms: Option<Spanned<i64>>,
+    settle_s: Option<Spanned<i64>>,
     sweep_blocks: Option<Spanned<i64>>,
     effect_blocks: Option<Spanned<[i64; 2]>>,
     blocks_per_start: Option<Spanned<i64>>,
@@ -83,7 +87,8 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
         |changes: &SettingsText| settings_of(workload, &raw.workload.settings, changes);
     let settings = with_changes(&SettingsText::new())?;
     let (clients, focus) = levels_of(&raw.sweep.clients, &raw.sweep.focus)?;
-    let treatments = treatments_of(workload, &settings, &raw.treatments)?;
+    let baseline = variants::Baseline { workload, settings: &settings };
+    let treatments = variants::all(baseline, &raw.treatments, &raw.variants)?;
     let published = raw.protocol.published.as_ref();
     Ok(Recipe {
         name,
@@ -101,7 +106,7 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
     })
 }
 
-fn identifier(name: &Spanned<String>) -> Result<String, Misfit> {
+pub(super) fn identifier(name: &Spanned<String>) -> Result<String, Misfit> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let text = name.get_ref();
     if text.is_empty() || text.len() > 64 || !text.bytes().all(plain) {
@@ -111,7 +116,7 @@ fn identifier(name: &Spanned<String>) -> Result<String, Misfit> {
     Ok(text.clone())
 }
 
-fn one_line(text: &Spanned<String>) -> Result<String, Misfit> {
+pub(super) fn one_line(text: &Spanned<String>) -> Result<String, Misfit> {
     let line = text.get_ref().trim();
     if line.is_empty() || line.chars().any(char::is_control) {
         return Err(Misfit::at(text.span(), "must be one line, and not an empty one"));
@@ -173,48 +178,11 @@ fn level(text: &Spanned<Scalar>) -> Result<LevelSpec, Misfit> {
     parsed.map_err(|error| Misfit::at(text.span(), error.to_string()))
 }
 
-fn treatments_of(
-    workload: &'static dyn Workload,
-    settings: &BTreeMap<String, String>,
-    ids: &[Spanned<String>],
-) -> Result<Vec<&'static Treatment>, Misfit> {
-    let mut chosen: Vec<&'static Treatment> = Vec::new();
-    for id in ids {
-        let refuse = |problem: String| Err(Misfit::at(id.span(), problem));
-        let Some(treatment) = treatment::named(id.get_ref()) else {
-            let known: Vec<_> =
-                treatment::for_workload(workload.name()).map(|t| t.id.as_str()).collect();
-            let known = known.join(", ");
-            return refuse(format!("no treatment is named {:?}; there are: {known}", id.get_ref()));
-        };
-        if treatment.workload != workload.name() {
-            let (id, its, ours) = (&treatment.id, &treatment.workload, workload.name());
-            return refuse(format!("treatment {id} is for the workload {its}, not for {ours}"));
-        }
-        if chosen.iter().any(|other| other.id == treatment.id) {
-            return refuse(format!("treatment {} is listed twice", treatment.id));
-        }
-        if let Some(over) = &treatment.over
-            && !chosen.iter().any(|other| &other.id == over)
-        {
-            return refuse(format!(
-                "treatment {} adds to {over}: list {over} before it",
-                treatment.id
-            ));
-        }
-        if let Err(error) = workload.check(&treatment::apply(treatment, settings)) {
-            return refuse(format!("treatment {} does not fit this recipe: {error}", treatment.id));
-        }
-        chosen.push(treatment);
-    }
-    Ok(chosen)
-}
-
 /// Those of `tried` that the sweep measures too, in the order of `tried`.
 fn sweep_treatments_of(
-    tried: &[&'static Treatment],
+    tried: &[Treatment],
     ids: &[Spanned<String>],
-) -> Result<Vec<&'static Treatment>, Misfit> {
+) -> Result<Vec<Treatment>, Misfit> {
     for (index, id) in ids.iter().enumerate() {
         let name = id.get_ref();
         if !tried.iter().any(|treatment| &treatment.id == name) {
@@ -230,8 +198,8 @@ fn sweep_treatments_of(
             return Err(Misfit::at(id.span(), format!("treatment {name} is listed twice")));
         }
     }
-    let asked = |treatment: &&&Treatment| ids.iter().any(|id| *id.get_ref() == treatment.id);
-    Ok(tried.iter().filter(asked).copied().collect())
+    let asked = |treatment: &&Treatment| ids.iter().any(|id| *id.get_ref() == treatment.id);
+    Ok(tried.iter().filter(asked).cloned().collect())
 }
 
 fn protocol_of(raw: ProtocolText) -> Result<Protocol, Misfit> {
@@ -251,16 +219,18 @@ fn protocol_of(raw: ProtocolText) -> Result<Protocol, Misfit> {
         value.map(|value| count(name, &value, range)).transpose()
     };
     let millis = |value: Option<u32>| value.map(|value| Nanos::from_millis(u64::from(value)));
+    let seconds = |value: Option<u32>| millis(value.map(|value| value * 1000));
     let budget = counted("budget_s", raw.budget_s, 1..=7 * 86_400)?;
     Ok(Protocol {
         slice: millis(counted("slice_ms", raw.slice_ms, 10..=3_600_000)?),
         ramp: millis(counted("ramp_ms", raw.ramp_ms, 0..=3_600_000)?),
+        settle: seconds(counted("settle_s", raw.settle_s, 0..=3_600)?),
         sweep_blocks: counted("sweep_blocks", raw.sweep_blocks, BLOCKS)?,
         effect_blocks: effect_blocks.transpose()?,
         blocks_per_start: counted("blocks_per_start", raw.blocks_per_start, BLOCKS)?,
         precision: share("precision", raw.precision)?,
         smallest_effect: share("smallest_effect", raw.smallest_effect)?,
-        budget: budget.map(|seconds| Nanos::from_millis(u64::from(seconds) * 1000)),
+        budget: seconds(budget),
     })
 }
 

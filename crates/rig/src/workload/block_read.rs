@@ -78,7 +78,6 @@ impl Workload for BlockRead {
             needs.push(Need::program("dd", "coreutils", path));
             needs.push(Need::program("env", "coreutils", path));
         }
-        needs.push(Need::session_starter(path));
         needs
     }
 
@@ -216,7 +215,7 @@ struct Running {
 }
 
 enum Who {
-    Fio(Process),
+    Fio(Box<Process>),
     Dd(dd::Crowd),
 }
 
@@ -279,7 +278,7 @@ impl Readers {
             threads.retain(|(tid, done)| *tid != fio.pid() && done.device_bytes > 0);
             threads.len() == drive.clients as usize
         })?;
-        Ok((Who::Fio(process), threads.into_iter().map(|(tid, _)| tid).collect()))
+        Ok((Who::Fio(Box::new(process)), threads.into_iter().map(|(tid, _)| tid).collect()))
     }
 }
 

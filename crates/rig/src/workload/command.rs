@@ -6,14 +6,17 @@
 mod counting;
 mod figure;
 mod formats;
+mod general;
 mod instance;
 mod line;
 mod settings;
+mod unknown;
 mod working;
 
 pub(super) use counting::by_rate;
 
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use crate::environment;
 use crate::placement;
 use crate::process::{Process, Program, told};
 use crate::search_path::SearchPath;
@@ -32,9 +35,10 @@ pub const NAME: &str = "command";
 /// How long a command that was asked to stop may take for that.
 const STOPPING: Duration = Duration::from_secs(10);
 /// Where Debian has programs that recipes like to use.
-const PACKAGES: [(&str, &str); 14] = [
+const PACKAGES: [(&str, &str); 15] = [
     ("ab", "apache2-utils"),
     ("fio", "fio"),
+    ("hey", "hey"),
     ("mariadbd", "mariadb-server"),
     ("nginx", "nginx-light"),
     ("redis-benchmark", "redis-tools"),
@@ -71,8 +75,8 @@ impl Workload for Command {
                 needs.push(need(program, settings.directory.as_deref(), &own));
             }
         }
-        // Every line is started by these two.
-        needs.extend([Need::program("env", "coreutils", path), Need::session_starter(path)]);
+        // Every line is started by it.
+        needs.push(Need::program("env", "coreutils", path));
         needs
     }
 
@@ -82,6 +86,10 @@ impl Workload for Command {
 
     fn fresh_each_slice(&self, settings: &BTreeMap<String, String>) -> bool {
         self.clients(settings) == Clients::Inside
+    }
+
+    fn made_once(&self) -> &'static [&'static str] {
+        &["setup"]
     }
 
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
@@ -175,7 +183,7 @@ impl Commanded {
         let (printed, complained) = (process.printed()?, process.complained()?);
         let wall = ended.saturating_duration_since(begun);
         let counted = self.settings.counting.count(&printed, &complained, wall);
-        let ((operations, counted_over), by) =
+        let counting::Run { counted: (operations, counted_over), by, latency } =
             counted.map_err(|why| anyhow!("{NAME}: {why}{}", process.tail()))?;
         match self.counted_by.replace(by) {
             Some(earlier) if earlier != by => {
@@ -186,13 +194,7 @@ impl Commanded {
             }
             _ => {}
         }
-        Ok(SliceOutput {
-            operations,
-            counted_over,
-            per_client: Vec::new(),
-            latency: None,
-            counts: None,
-        })
+        Ok(SliceOutput { operations, counted_over, per_client: Vec::new(), latency, counts: None })
     }
 }
 
@@ -217,7 +219,16 @@ impl System for Commanded {
         if let Some(start) = &self.settings.start {
             settings.push(("server".to_owned(), start.to_string()));
         }
+        if !self.settings.environment.is_empty() {
+            let set = self.settings.environment.iter().map(|(name, _)| name.as_str());
+            settings.push(("environment".to_owned(), set.collect::<Vec<_>>().join(" ")));
+        }
         Ok((Vec::new(), settings))
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        let server = self.instance.server.as_ref().map(Process::pid);
+        environment::of(server, &self.settings.environment)
     }
 
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
@@ -240,7 +251,7 @@ impl System for Commanded {
             ..self.instance.program("the command", words, &self.settings)
         }
         .spawn(&self.instance.undo)?;
-        let ended = working::watch(&process);
+        let ended = working::watch(&process)?;
         let run = self.run.insert(Run { process, ended, marked: false });
         let workers = working::workers(&mut run.process, drive.clients);
         if let Err(error) = self.working() {

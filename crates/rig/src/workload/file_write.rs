@@ -61,8 +61,7 @@ impl Workload for FileWrite {
 
     fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
         let Ok(settings) = Settings::parse(settings) else { return Vec::new() };
-        let mut needs =
-            vec![Need::program("sysbench", "sysbench", path), Need::session_starter(path)];
+        let mut needs = vec![Need::program("sysbench", "sysbench", path)];
         let on_image = |needs: &mut Vec<Need>, mkfs: &str, package: &str| {
             let here = rustix::process::geteuid().is_root();
             needs.push(Need { what: "root".to_owned(), package: String::new(), here });

@@ -5,6 +5,7 @@
 //! serves each of them.
 
 mod allocator;
+mod counts;
 mod crowd;
 mod http_auth;
 mod instance;
@@ -63,6 +64,14 @@ impl Workload for MariadbSysbench {
         Clients::Apart
     }
 
+    fn made_once(&self) -> &'static [&'static str] {
+        &["tables", "table_size"]
+    }
+
+    fn tells_progress(&self, _: &BTreeMap<String, String>) -> bool {
+        true
+    }
+
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
         SysbenchSettings::parse(settings).map(|_| ())
     }
@@ -96,7 +105,7 @@ impl Workload for MariadbSmack {
     }
 
     fn summary(&self) -> &'static str {
-        "super-smack's rounds on a private MariaDB server: fixed work, a process for each client"
+        "super-smack's rounds on a private MariaDB server, a process for each client"
     }
 
     fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
@@ -110,9 +119,16 @@ impl Workload for MariadbSmack {
         Clients::Apart
     }
 
-    /// Rounds that are to fit the slice are more than it needs.
+    fn tells_progress(&self, settings: &BTreeMap<String, String>) -> bool {
+        SmackSettings::parse(settings).is_ok_and(|settings| settings.rounds.is_none())
+    }
+
     fn fixed_work(&self, settings: &BTreeMap<String, String>) -> bool {
         SmackSettings::parse(settings).is_ok_and(|settings| settings.rounds.is_some())
+    }
+
+    fn made_once(&self) -> &'static [&'static str] {
+        &["rows"]
     }
 
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
@@ -137,7 +153,6 @@ fn needs(settings: Option<ServerSettings>, path: &SearchPath) -> Vec<Need> {
         Need::program("mariadb-install-db", "mariadb-server-core", path),
         Need::program("mariadb", "mariadb-client-core", path),
         Need::program(GENERATOR, "sysbench", path),
-        Need::session_starter(path),
     ];
     needs.extend(settings.and_then(|settings| settings.allocator.need()));
     needs

@@ -79,7 +79,7 @@ impl Workload for Overload {
     }
 
     fn needs(&self, _: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
-        vec![Need::program("stress-ng", "stress-ng", path), Need::session_starter(path)]
+        vec![Need::program("stress-ng", "stress-ng", path)]
     }
 
     fn fresh_each_slice(&self, _: &BTreeMap<String, String>) -> bool {

@@ -102,6 +102,7 @@ impl Peer {
                 bail!("{} answered with a line of more than {LONGEST_LINE} bytes", self.name);
             }
             if self.read_more(deadline)? == 0 {
+                self.await_death();
                 return Err(self.lost("died"));
             }
         }
@@ -132,6 +133,14 @@ impl Peer {
     }
 
     /// The error for a child that cannot be spoken with any more.
+    /// Waits a moment for a child that has closed its output to be gone: how it ended is worth it.
+    fn await_death(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     fn lost(&mut self, what: &str) -> anyhow::Error {
         let status = match self.child.try_wait() {
             Ok(Some(status)) => format!(", {status}"),

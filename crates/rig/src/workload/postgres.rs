@@ -6,6 +6,7 @@
 
 mod factors;
 mod home;
+mod log;
 mod pgbench;
 mod programs;
 mod server;
@@ -13,7 +14,7 @@ mod session;
 mod settings;
 mod template;
 
-use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Tally, Workload};
 use crate::process::{Account, Process};
 use crate::recipe::level::MOST_CLIENTS;
 use crate::search_path::SearchPath;
@@ -22,9 +23,11 @@ use crate::{placement, priority};
 use anyhow::{Context as _, ensure};
 use factors::Factors;
 use home::Home;
-use kneepoint_vocab::{Clients, CountCheck, Nanos, Ratio};
+use kneepoint_vocab::{Clients, CountCheck, Ratio};
+use log::{Edge, Log};
 use pgbench::{Extent, Report};
 use programs::Programs;
+use rustix::process::Signal;
 use server::{Launch, Server};
 use settings::{Connection, Settings};
 use std::collections::BTreeMap;
@@ -46,9 +49,6 @@ const FACTORS_FILE: &str = "factors.sql";
 const AGREEMENT: Ratio = Ratio(0.01);
 /// Connections beside those of the clients.
 const SPARE_CONNECTIONS: u32 = 10;
-/// How often a generator is started again that connected too slowly for what it was to last.
-const ATTEMPTS: u64 = 3;
-
 /// The workload `postgres`.
 #[derive(Clone, Debug)]
 pub struct Postgres {
@@ -79,12 +79,15 @@ impl Workload for Postgres {
             Need::program("cp", "coreutils", path),
             // Removes the shared memory of a server that was killed.
             Need::program("ipcrm", "util-linux", path),
-            Need::session_starter(path),
         ]
     }
 
     fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
         Clients::Apart
+    }
+
+    fn tells_progress(&self, _: &BTreeMap<String, String>) -> bool {
+        true
     }
 
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
@@ -204,8 +207,10 @@ struct Run {
     clients: u32,
     /// The server's count before it began.
     before: u64,
-    /// When it is going to end by itself.
-    lasts: Duration,
+    log: Log,
+    begun: Edge,
+    opened: Option<Edge>,
+    closed: Option<Edge>,
 }
 
 /// A server that is up. Fields are dropped in order: clients first, then the server, then its
@@ -261,15 +266,20 @@ impl Cluster {
         let cpus = &drive.cpus.generator;
         let cores = if cpus.is_empty() { placement::allowed().len() } else { cpus.len() };
         let threads = drive.clients.min(u32::try_from(cores.max(1)).unwrap_or(u32::MAX));
-        let arguments = self.script(drive.clients, threads, Extent::Seconds(seconds));
+        let mut arguments = self.script(drive.clients, threads, Extent::Seconds(seconds));
+        arguments.extend(log::arguments(self.home.path()));
+        let started = Edge::now();
         let mut generator = self.pgbench(&arguments, cpus)?;
         let backends = self.server.await_backends(&mut generator, drive.clients)?;
         for backend in &backends {
             priority::raise_other(*backend);
             placement::pin(*backend, &drive.cpus.system)?;
         }
-        let lasts = Duration::from_secs(seconds);
-        Ok((Run { generator, clients: drive.clients, before, lasts }, backends))
+        let log = Log::of(self.home.path(), generator.pid(), threads, started);
+        let begun = Edge::now();
+        let clients = drive.clients;
+        let run = Run { generator, clients, before, log, begun, opened: None, closed: None };
+        Ok((run, backends))
     }
 
     /// The generator's count against the server's.
@@ -338,20 +348,10 @@ impl System for Cluster {
         );
         self.server.alive()?;
         self.server.place(&drive.cpus.system)?;
-        let seconds = pgbench::seconds_for(drive.lasts, clients);
-        for extra in 0..ATTEMPTS {
-            let (run, backends) = self.drive(drive, seconds + extra)?;
-            let left = run.lasts.saturating_sub(run.generator.begun().elapsed());
-            if left >= Duration::from_nanos(drive.lasts.0) {
-                self.run = Some(run);
-                return Ok(backends);
-            }
-        }
-        let Nanos(lasts) = drive.lasts;
-        anyhow::bail!(
-            "{NAME}: {clients} clients connect too slowly for pgbench to last another {:?}",
-            Duration::from_nanos(lasts)
-        )
+        let seconds = pgbench::seconds_for(drive.lasts, self.patience);
+        let (run, backends) = self.drive(drive, seconds)?;
+        self.run = Some(run);
+        Ok(backends)
     }
 
     fn working(&mut self) -> anyhow::Result<bool> {
@@ -364,26 +364,54 @@ impl System for Cluster {
         }
     }
 
+    fn progress(&mut self) -> anyhow::Result<Option<Tally>> {
+        let run = self.run.as_mut().with_context(|| format!("{NAME}: no clients are running"))?;
+        run.log.read()?;
+        let (at, operations) = run.log.told(&run.begun);
+        Ok(Some(Tally { at, operations }))
+    }
+
     fn mark(&mut self) -> anyhow::Result<()> {
-        // pgbench counts over all of its own run, from the last connection on.
-        self.run.as_ref().map(|_| ()).with_context(|| format!("{NAME}: no clients are running"))
+        let run = self.run.as_mut().with_context(|| format!("{NAME}: no clients are running"))?;
+        (run.opened, run.closed) = (Some(Edge::now()), None);
+        Ok(())
+    }
+
+    fn close(&mut self) -> anyhow::Result<()> {
+        let run = self.run.as_mut().with_context(|| format!("{NAME}: no clients are running"))?;
+        run.closed.get_or_insert_with(Edge::now);
+        Ok(())
     }
 
     fn finish(&mut self) -> anyhow::Result<SliceOutput> {
         let run = self.run.take().with_context(|| format!("{NAME}: no clients are running"));
         let mut run = run?;
-        let ended = run.generator.await_success(run.lasts + self.patience);
+        let closed = run.closed.unwrap_or_else(Edge::now);
+        // What its own timer would send: clients end after the transaction that each is at.
+        if run.generator.ended().is_none() {
+            run.generator.signal(Signal::ALARM)?;
+        }
+        let ended = run.generator.await_success(self.patience);
         // Where the server is gone, pgbench's complaint about it would only hide that.
         self.server.alive()?;
         let report =
             Report::parse(&ended?).map_err(|error| run.generator.lost(&error.to_string()))?;
+        // Both counts are of the whole run: a backend adds what it has done when it ends.
         let counts = self.cross_check(&run, &report)?;
+        run.log.read()?;
+        ensure!(
+            run.log.transactions() == report.transactions,
+            "pgbench reports {} transactions and logs {}; no number",
+            report.transactions,
+            run.log.transactions()
+        );
+        let opened = run.opened.with_context(|| format!("{NAME}: no window was opened"))?;
+        let done = run.log.between(&opened, &closed, run.clients)?;
         Ok(SliceOutput {
-            operations: report.transactions,
-            counted_over: report.counted_over,
-            // pgbench tells neither these nor percentiles without a line of log a transaction.
-            per_client: Vec::new(),
-            latency: None,
+            operations: done.per_client.iter().sum(),
+            counted_over: done.over,
+            per_client: done.per_client,
+            latency: done.latency,
             counts: Some(counts),
         })
     }

@@ -18,6 +18,7 @@ mod transaction;
 
 use super::peer::Peer;
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use crate::group::{Group, MARK};
 use crate::placement;
 use crate::recipe::level::MOST_CLIENTS;
 use crate::search_path::SearchPath;
@@ -80,7 +81,12 @@ impl Workload for SqliteOltp {
             start: setup.start,
             seed: setup.seed,
         };
-        let mut sqlite = Sqlite { peer: Peer::spawn(NAME, command, self.patience)?, _file: file };
+        let mut group = Group::begin(&setup.undo)?;
+        command.env(MARK, group.mark());
+        let peer = Peer::spawn(NAME, command, self.patience)?;
+        // It does nothing before it is asked to start.
+        group.admit(peer.pid());
+        let mut sqlite = Sqlite { peer, _group: group, _file: file };
         match sqlite.ask(&Request::Start(blueprint))? {
             Reply::Ready => Ok(Box::new(sqlite)),
             other => Err(out_of_turn(&other)),
@@ -91,6 +97,7 @@ impl Workload for SqliteOltp {
 /// A child that serves. Fields are dropped in order: the child is killed, then its files go.
 struct Sqlite {
     peer: Peer,
+    _group: Group,
     _file: DatabaseFile,
 }
 

@@ -15,9 +15,12 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 fn main() -> anyhow::Result<ExitCode> {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == "serve-workload") {
+        return Ok(kneepoint_rig::serve(words));
+    }
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
-        Some("serve-workload") => Ok(kneepoint_rig::serve(args)),
         Some("hold") => hold(&args.next().unwrap_or_default()),
         Some("change") => change(&args.collect::<Vec<_>>()),
         other => anyhow::bail!("{other:?} is none of serve-workload, hold and change"),

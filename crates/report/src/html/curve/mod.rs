@@ -1,4 +1,4 @@
-//! Picture 1, where it stops scaling: throughput against level, with its interval, the ideal,
+//! Picture 1, where it stops scaling: throughput against level, with its interval, the bound,
 //! fitted laws, the knee, and treated arms beside the baseline.
 
 mod numbers;
@@ -6,7 +6,7 @@ mod peaks;
 mod several;
 mod treated;
 
-pub(super) use numbers::table;
+pub(super) use numbers::{laws, table, times};
 pub(super) use peaks::peaks;
 pub(super) use several::picks;
 
@@ -15,10 +15,10 @@ use super::scale::{Scale, ceiling};
 use crate::number;
 use crate::series::{self, Series};
 use crate::words::{self, Axis};
-use kneepoint_vocab::findings::{Curve, CurvePoint, Effect, Verdict};
+use kneepoint_vocab::findings::{Curve, CurvePoint, Effect, Fit, Verdict};
 use kneepoint_vocab::{ArmRole, Estimate, Findings, Level, PerSecond, Unit};
 
-/// The ideal may leave the picture where it is this many times the highest measurement.
+/// The bound may leave the picture where it is this many times the highest measurement.
 const HEADROOM: f64 = 2.6;
 /// The same where several curves share the picture.
 const LITTLE_HEADROOM: f64 = 1.4;
@@ -157,17 +157,17 @@ impl<'a> Plot<'a> {
         out
     }
 
-    /// The ideal and the fitted laws, cut off at the picture's edge.
+    /// The bound and the fitted laws, cut off at the picture's edge.
     fn laws(&self, curve: &Curve) -> Markup {
         let ideal = self.traced(curve, |_, point| point.ideal.get());
         let mut out = path("ideal", &ideal, false);
         if let [_, .., (x, y)] = &ideal[..]
             && !self.is_taken((x - 5.0 * LETTER, *x), y - 11.0)
         {
-            out.push(&label("note end", *x, y - 7.0, "ideal"));
+            out.push(&label("note end", *x, y - 7.0, "bound"));
         }
         let mut named: Vec<(f64, f64, &str)> = Vec::new();
-        for fit in &curve.fits {
+        for fit in usable(curve) {
             let rate = |index: usize| fit.fitted.get(index).map(|rate| rate.get());
             let mut fitted = self.traced(curve, |index, _| rate(index).unwrap_or(f64::NAN));
             fitted.truncate(fit.fitted.len());
@@ -264,18 +264,19 @@ impl<'a> Plot<'a> {
         lines.push(format!("{} {operation}/s", number::rate(&point.throughput)));
         let part = point.throughput.value.get() / point.ideal.get();
         lines.push(format!(
-            "ideal {} ({} of it)",
+            "bound {} ({} of it)",
             number::plain_rate(point.ideal),
             number::plain_percent(kneepoint_vocab::Ratio(part))
         ));
-        for fit in &curve.fits {
+        for fit in usable(curve) {
             if let Some(rate) = fit.fitted.get(index) {
                 lines.push(format!("{} fit {}", fit.law, number::plain_rate(*rate)));
             }
         }
         if let Some(time) = point.latency {
             let of = |nanos: kneepoint_vocab::Nanos| number::plain_seconds(nanos.seconds());
-            lines.push(format!("time {} mean, {} at 99 %", of(time.mean), of(time.p99)));
+            let (middle, slow, slowest) = (of(time.p50), of(time.p95), of(time.p99));
+            lines.push(format!("response time {middle} p50, {slow} p95, {slowest} p99"));
         }
         if let Some(switches) = point.switches {
             lines.push(format!("{} switches/s", number::plain_rate(switches)));
@@ -287,7 +288,8 @@ impl<'a> Plot<'a> {
     /// Treated arms at the focus level, the best first: beside the baseline's dot, and named where
     /// there is room.
     fn placed_arms(&self) -> Vec<PlacedArm<'_>> {
-        let Some(focus) = self.place(self.findings.focus) else { return Vec::new() };
+        let tried = self.findings.effects_at.unwrap_or(self.findings.focus);
+        let Some(focus) = self.place(tried) else { return Vec::new() };
         let mut arms: Vec<_> =
             treated(self.findings).filter_map(|arm| Some((arm, arm.throughput?))).collect();
         arms.sort_by(|a, b| b.1.value.get().total_cmp(&a.1.value.get()));
@@ -323,7 +325,7 @@ impl<'a> Plot<'a> {
                 arm.label,
                 number::rate(&rate),
                 self.findings.operation,
-                words::verdict(arm.verdict)
+                words::outcome(arm)
             );
             let whisker =
                 line("whisker", x, self.y.at(rate.low.get()), x, self.y.at(rate.high.get()));
@@ -347,6 +349,11 @@ impl<'a> Plot<'a> {
         let room = ((self.width - x - 18.0) / LETTER).max(3.0) as usize;
         crate::text::clip(&format!("{plus}{}", crate::text::disarm(&arm.label)), room)
     }
+}
+
+/// The laws whose parameters mean something: no others are drawn or spoken of.
+fn usable(curve: &Curve) -> impl Iterator<Item = &Fit> {
+    curve.fits.iter().filter(|fit| fit.not_identifiable.is_none())
 }
 
 /// Something that shows `tip` when pointed at or focused.

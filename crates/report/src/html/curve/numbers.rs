@@ -1,8 +1,11 @@
 //! The points of the curve picture as a table.
 
+use super::usable;
+use crate::html::markup::Markup;
 use crate::html::table::Table;
 use crate::number;
-use crate::series::Series;
+use crate::series::{ResponseTime, Series};
+use crate::words::Axis;
 use kneepoint_vocab::Findings;
 use kneepoint_vocab::findings::{Curve, CurvePoint, Fit};
 
@@ -10,20 +13,18 @@ use kneepoint_vocab::findings::{Curve, CurvePoint, Fit};
 /// arm comes after that.
 pub(in crate::html) fn table(findings: &Findings) -> Table {
     let series = Series::of(findings);
-    let laws = laws(&series);
+    let laws = named_laws(&series);
     let mut head = vec![series.axis.word().to_owned()];
     if series.several() {
         head.push("cores".to_owned());
     }
     let treated = &findings.treated;
     if !treated.is_empty() {
-        head.push("arm".to_owned());
+        head.push("variant".to_owned());
     }
-    head.extend(["throughput /s", "95 % interval", "ideal /s"].map(str::to_owned));
+    head.extend(["throughput /s", "95 % interval", "bound /s"].map(str::to_owned));
     head.extend(laws.iter().map(|law| format!("{law} fit /s")));
-    head.extend(
-        ["mean time", "median", "95 %", "99 %", "switches /s", "slices"].map(str::to_owned),
-    );
+    head.extend(["mean time", "p50", "p95", "p99", "switches /s", "slices"].map(str::to_owned));
     let mut table = Table::new(head);
     let baseline = series.curves.iter().map(|curve| ("baseline", *curve));
     let beside = treated.iter().map(|one| (one.label.as_str(), &one.curve));
@@ -31,17 +32,42 @@ pub(in crate::html) fn table(findings: &Findings) -> Table {
         let arm = (!treated.is_empty()).then_some(arm);
         for (index, point) in curve.points.iter().enumerate() {
             let fits: Vec<Option<&Fit>> =
-                laws.iter().map(|law| curve.fits.iter().find(|fit| fit.law == *law)).collect();
+                laws.iter().map(|law| usable(curve).find(|fit| fit.law == *law)).collect();
             table.row(row(&series, arm, &fits, index, point));
         }
     }
     table
 }
 
-/// The names of fitted laws, each once.
-fn laws<'a>(series: &Series<'a>) -> Vec<&'a str> {
+/// Whether any fitted law is drawn.
+pub(in crate::html) fn laws(series: &Series<'_>) -> bool {
+    !named_laws(series).is_empty()
+}
+
+/// Response times against the level, in the open: what a curve of throughput does not show.
+pub(in crate::html) fn times(findings: &Findings) -> Markup {
+    let series = Series::of(findings);
+    let points = || findings.curve.points.iter().filter(|point| point.latency.is_some());
+    if points().next().is_none() {
+        return Markup::default();
+    }
+    let axis = if series.several() { Axis::Clients } else { series.axis };
+    let head = points().map(|point| axis.tick(point.level));
+    let mut table = Table::new(std::iter::once(axis.word().to_owned()).chain(head));
+    let named: [(&str, ResponseTime); 3] =
+        [("p50", |time| time.p50), ("p95", |time| time.p95), ("p99", |time| time.p99)];
+    for (name, of) in named {
+        let times = points().filter_map(|point| point.latency.as_ref());
+        let told = times.map(|time| number::brief_seconds(of(time).seconds()));
+        table.row(std::iter::once(name.to_owned()).chain(told));
+    }
+    table.named("Response time")
+}
+
+/// The names of fitted laws that can be used, each once.
+fn named_laws<'a>(series: &Series<'a>) -> Vec<&'a str> {
     let mut laws: Vec<&str> = Vec::new();
-    let named = series.curves.iter().flat_map(|curve: &&'a Curve| &curve.fits);
+    let named = series.curves.iter().flat_map(|curve: &&'a Curve| usable(curve));
     for fit in named {
         if !laws.contains(&fit.law.as_str()) {
             laws.push(&fit.law);

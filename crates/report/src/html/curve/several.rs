@@ -1,6 +1,6 @@
 //! Several numbers of cores in one picture: a line and a band for each, named at its end.
 //!
-//! One of them can be picked above the picture. It then shows its ideal, its fitted laws and its
+//! One of them can be picked above the picture. It then shows its bound, its fitted laws and its
 //! knee's interval, and the others step back. That works by style alone, without script.
 
 use super::{Plot, path};

@@ -1,15 +1,15 @@
 //! From what a run of the command printed, and how long it took, to counted operations.
 
 use super::figure::{Pattern, number};
-use super::formats;
-use kneepoint_vocab::Nanos;
+use super::{formats, unknown};
+use kneepoint_vocab::{Latency, Nanos};
 use serde_json::Value;
 use std::time::Duration;
 
 /// How operations are counted.
 #[derive(Clone, Debug)]
 pub(super) enum Counting {
-    /// By the format of a well-known generator, else a run is one operation.
+    /// By the format of a well-known generator, or a line such as `950 req/s`.
     Automatic,
     /// It prints operations per second.
     Throughput(Pattern),
@@ -24,6 +24,16 @@ pub(super) enum Counting {
 /// Operations, and the time over which they were counted.
 pub(super) type Counted = (u64, Nanos);
 
+/// What a run of the command did.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Run {
+    pub(super) counted: Counted,
+    /// By whose format.
+    pub(super) by: &'static str,
+    /// Response times, where its format tells all of them.
+    pub(super) latency: Option<Latency>,
+}
+
 /// Counts are exact in a float below this.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Longest time that operations may have taken by what a program prints, in ns: 31 years.
@@ -33,7 +43,7 @@ impl Counting {
     /// One line for people.
     pub(super) fn told(&self) -> String {
         match self {
-            Self::Automatic => "by its output's known form, else a run is one operation".to_owned(),
+            Self::Automatic => "by its output's known form".to_owned(),
             Self::Throughput(_) => "operations/s that it prints".to_owned(),
             Self::Operations { elapsed: Some(_), .. } => {
                 "operations and seconds that it prints".to_owned()
@@ -49,7 +59,7 @@ impl Counting {
         matches!(self, Self::Work(_))
     }
 
-    /// The operations of a run that took `wall`, and where automatic, by whose format.
+    /// The operations of a run that took `wall`.
     ///
     /// # Errors
     /// What is wrong with what it printed.
@@ -58,14 +68,15 @@ impl Counting {
         printed: &str,
         complained: &str,
         wall: Duration,
-    ) -> Result<(Counted, &'static str), String> {
+    ) -> Result<Run, String> {
         let texts = [printed, complained];
         let counted = match self {
             Self::Automatic => {
-                return match formats::recognised(printed)? {
-                    Some((name, rate)) => Ok((by_rate(rate, wall)?, name)),
-                    None => Ok((over(1.0, wall.as_secs_f64())?, ONE_RUN)),
+                let Some(reading) = formats::recognised(&texts)? else {
+                    return Err(unknown::refusal(&texts));
                 };
+                let formats::Reading { by, rate, latency } = reading;
+                return Ok(Run { counted: by_rate(rate, wall)?, by, latency });
             }
             Self::Throughput(pattern) => by_rate(pattern.find(&texts)?, wall),
             Self::Operations { count, elapsed } => {
@@ -78,12 +89,9 @@ impl Counting {
             Self::Json(pointer) => by_rate(json(printed, pointer)?, wall),
             Self::Work(work) => over(*work, wall.as_secs_f64()),
         };
-        Ok((counted?, "as set"))
+        Ok(Run { counted: counted?, by: "as set", latency: None })
     }
 }
-
-/// What [`Counting::count`] calls a run that counts as one operation.
-pub(super) const ONE_RUN: &str = "one run, one operation";
 
 /// So many operations in so many seconds.
 fn over(operations: f64, seconds: f64) -> Result<Counted, String> {
@@ -91,9 +99,17 @@ fn over(operations: f64, seconds: f64) -> Result<Counted, String> {
 }
 
 /// Operations of this rate over about `wall`: a whole number of them, and exactly the time that
-/// they take, so that a low rate loses nothing to rounding.
+/// they take, so that a low rate loses nothing to rounding. A rate of zero is no operation in
+/// `wall`.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to fit")]
 pub(in crate::workload) fn by_rate(rate: f64, wall: Duration) -> Result<Counted, String> {
+    if rate == 0.0 {
+        // Nothing was done, which is a result too.
+        return match u64::try_from(wall.as_nanos()) {
+            Ok(nanos @ 1..) => Ok((0, Nanos(nanos))),
+            _ => Err("nothing was done in no time".to_owned()),
+        };
+    }
     let operations = (rate * wall.as_secs_f64()).round().max(1.0);
     let nanos = operations / rate * 1e9;
     if !rate.is_finite() || operations >= EXACT || !(1.0..LONGEST).contains(&nanos) {
@@ -133,7 +149,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn count(counting: &Counting, printed: &str) -> Result<Counted, String> {
-        counting.count(printed, "", SECOND).map(|(counted, _)| counted)
+        counting.count(printed, "", SECOND).map(|run| run.counted)
     }
 
     #[test]
@@ -150,17 +166,41 @@ mod tests {
         assert_eq!(count(&json, "# x\n{\"a\":[{\"r\":12}]}\n# y").unwrap().0, 12);
         assert_eq!(count(&json, "{\"a\":[{\"r\":\"12.0\"}]}").unwrap().0, 12);
         assert_eq!(count(&Counting::Work(7.0), ""), Ok((7, Nanos(1_000_000_000))));
-        assert_eq!(count(&Counting::Automatic, "hello"), Ok((1, Nanos(1_000_000_000))));
+        assert_eq!(count(&Counting::Automatic, "7 req/s"), Ok((7, Nanos(1_000_000_000))));
+    }
+
+    #[test]
+    fn nothing_done_is_counted_as_that() {
+        let nothing = Ok((0, Nanos(1_000_000_000)));
+        assert_eq!(count(&Counting::Automatic, "0.0 ops/s"), nothing);
+        let throughput = Counting::Throughput(Pattern::parse("=([0-9]+)").unwrap());
+        assert_eq!(count(&throughput, "=0"), nothing);
+        let did = Counting::Operations {
+            count: Pattern::parse("did ([0-9]+)").unwrap(),
+            elapsed: Some(Pattern::parse("in ([0-9]+)").unwrap()),
+        };
+        assert_eq!(count(&did, "did 0 in 2"), Ok((0, Nanos(2_000_000_000))));
+        assert!(count(&did, "did 0 in 0").is_err());
+    }
+
+    #[test]
+    fn an_output_that_is_not_understood_is_refused() {
+        let told = count(&Counting::Automatic, "finished 30 rounds").unwrap_err();
+        assert!(told.contains("finished 30 rounds") && told.contains("--throughput '"), "{told}");
+        assert!(count(&Counting::Automatic, "").unwrap_err().contains("--work 1"));
+        for bad in ["nan ops/s", "1e400 ops/s", "600 MB/s", "950 req/s 20 qps"] {
+            assert!(count(&Counting::Automatic, bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
     fn nonsense_is_refused() {
         let json = Counting::Json("/r".to_owned());
-        for printed in ["", "no", "{", "{}", "{\"r\":null}", "{\"r\":\"x\"}", "{\"r\":0}"] {
+        for printed in ["", "no", "{", "{}", "{\"r\":null}", "{\"r\":\"x\"}", "{\"r\":-1}"] {
             assert!(count(&json, printed).is_err(), "{printed} passed");
         }
         let throughput = Counting::Throughput(Pattern::parse("=(.*)").unwrap());
-        for printed in ["", "=", "=nan", "=inf", "=-3", "=0", "=1e300", "=1e-300"] {
+        for printed in ["", "=", "=nan", "=inf", "=-3", "=1e300", "=1e-300"] {
             assert!(count(&throughput, printed).is_err(), "{printed} passed");
         }
     }

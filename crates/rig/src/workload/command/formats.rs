@@ -1,59 +1,169 @@
-//! The throughput in the output of well-known load generators.
+//! The throughput and response times in the output of well-known load generators.
 
 use super::figure::{Pattern, number};
-use serde_json::Value;
+use super::general;
+use crate::output::{Response, fio, millis, sysbench};
+use kneepoint_vocab::{Latency, Nanos};
 
-/// Whose format it is, and the pattern of its operations per second.
-const FORMATS: [(&str, &str); 8] = [
-    ("sysbench", r"(?m)^\s*transactions:\s+[0-9]+\s+\(([0-9.]+) per sec\.\)"),
-    ("sysbench", r"(?m)^\s*events per second:\s+([0-9.]+)\s*$"),
-    ("sysbench", r"(?m)^\s*Total operations:\s+[0-9]+\s+\(\s*([0-9.]+) per second\)"),
-    ("pgbench", r"(?m)^tps = ([0-9.]+) \((?:without initial|excluding)"),
-    ("wrk", r"(?m)^Requests/sec:\s+([0-9.]+)\s*$"),
-    ("ab", r"(?m)^Requests per second:\s+([0-9.]+) \[#/sec\]"),
-    ("memtier_benchmark", r"(?m)^Totals\s+([0-9.]+)\s"),
-    ("redis-benchmark", r"(?:: |^\s*|\n\s*)([0-9.]+) requests per second"),
+/// Whose output it is, its operations per second, and its response times where all are told.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Reading {
+    pub(super) by: &'static str,
+    pub(super) rate: f64,
+    pub(super) latency: Option<Latency>,
+}
+
+/// Reads the response times in a generator's output, as far as they are told.
+type Times = fn(&str) -> Response;
+
+/// Whose format it is, the pattern of its operations per second, and its response times.
+const FORMATS: [(&str, &str, Times); 10] = [
+    ("sysbench", r"(?m)^\s*transactions:\s+[0-9]+\s+\(([0-9.]+) per sec\.\)", of_sysbench),
+    ("sysbench", r"(?m)^\s*events per second:\s+([0-9.]+)\s*$", of_sysbench),
+    ("sysbench", r"(?m)^\s*Total operations:\s+[0-9]+\s+\(\s*([0-9.]+) per second\)", none),
+    ("pgbench", r"(?m)^tps = ([0-9.]+) \((?:without initial|excluding)", none),
+    // wrk, hey and oha, which print percentiles in much the same form.
+    ("an HTTP generator", r"(?m)^\s*Requests/sec:\s+([0-9.]+)\s*$", of_http),
+    ("ab", r"(?m)^Requests per second:\s+([0-9.]+) \[#/sec\]", of_ab),
+    ("memtier_benchmark", r"(?m)^Totals\s+([0-9.]+)\s", none),
+    ("redis-benchmark", r"(?:: |^\s*|\n\s*)([0-9.]+) requests per second", of_redis),
+    ("redis-benchmark --csv", r#"(?m)^"[^"]+","([0-9.]+)"(?:,"[0-9.]+"){6}\s*$"#, of_redis_csv),
+    (
+        "stress-ng",
+        concat!(
+            r"(?m)^stress-ng: (?:metrc|info):\s+\[[0-9]+\]\s+[a-z][a-z0-9-]*\s+[0-9]+",
+            r"(?:\s+[0-9.]+){3}\s+([0-9.]+)\s+[0-9.]+"
+        ),
+        none,
+    ),
 ];
 
-/// A line such as `123.4 ops/s`.
-const GENERAL: &str = concat!(
-    r"(?i)(?:^|[\s=:(])([0-9][0-9.,]*[kM]?)\s*",
-    r"(?:ops|op|operations|requests|transactions|queries|iterations|events)\s*",
-    r"(?:/s|/sec|/second|per sec|per second)\b",
-);
-
-/// Whose output this is, and its operations per second; none where it is nobody's.
+/// What the first of `texts` that tells operations per second says; none where none does.
 ///
 /// # Errors
-/// It holds different figures, so that nobody can tell which is meant, or one that is no number.
-pub(super) fn recognised(printed: &str) -> Result<Option<(&'static str, f64)>, String> {
-    if let Some(rate) = fio(printed) {
-        return rate.map(|rate| Some(("fio", rate)));
+/// It holds different figures, so that nobody can tell which is meant, one that is no number, or
+/// the report of a run that failed.
+pub(super) fn recognised(texts: &[&str]) -> Result<Option<Reading>, String> {
+    for text in texts {
+        if let Some(reading) = of_a_generator(text)? {
+            return Ok(Some(reading));
+        }
     }
-    let general = std::iter::once(("a line with ops/s", GENERAL));
-    for (name, text) in FORMATS.into_iter().chain(general) {
-        let pattern = Pattern::parse(text)?;
-        if pattern.matches(printed) {
-            let rate = pattern.find(&[printed]);
-            return rate.map(|rate| Some((name, rate))).map_err(|why| {
-                format!("{why}; say with `throughput` (--throughput) which figure counts")
-            });
+    for text in texts {
+        if let Some(rate) = general::rate(text)? {
+            return Ok(Some(Reading { by: "a line with ops/s", rate, latency: None }));
         }
     }
     Ok(None)
 }
 
-/// The sum over jobs and directions of `fio --output-format=json`.
-fn fio(printed: &str) -> Option<Result<f64, String>> {
-    let begin = printed.find('{')?;
-    let report: Value = serde_json::from_str(&printed[begin..]).ok()?;
-    report.get("fio version")?;
-    let jobs = report.get("jobs")?.as_array()?;
-    let directions = ["read", "write", "trim"];
-    let of = |job: &Value, direction: &str| job.get(direction)?.get("iops")?.as_f64();
-    let rates = jobs.iter().flat_map(|job| directions.map(|direction| of(job, direction)));
-    let sum: f64 = rates.flatten().sum();
-    Some(number(&sum.to_string()))
+fn of_a_generator(printed: &str) -> Result<Option<Reading>, String> {
+    if fio::is(printed) {
+        let (report, _) =
+            fio::parse_by_job(printed).map_err(|error| format!("fio's report: {error}"))?;
+        let seconds = report.counted_over.seconds().0;
+        #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+        let rate = number(&(report.operations as f64 / seconds).to_string())?;
+        return Ok(Some(Reading { by: "fio", rate, latency: report.response.latency() }));
+    }
+    for (by, text, times) in FORMATS {
+        let pattern = Pattern::parse(text)?;
+        if pattern.matches(printed) {
+            let rate = pattern.find(&[printed]).map_err(|why| {
+                format!("{why}; say with `throughput` (--throughput) which figure counts")
+            })?;
+            // Times that are cut to nothing say nothing.
+            let told = times(printed).latency().filter(|latency| latency.p50 > Nanos(0));
+            return Ok(Some(Reading { by, rate, latency: told }));
+        }
+    }
+    Ok(None)
+}
+
+fn none(_: &str) -> Response {
+    Response::default()
+}
+
+fn of_sysbench(printed: &str) -> Response {
+    sysbench::parse(printed).map(|report| report.response).unwrap_or_default()
+}
+
+/// `  95% in 0.0003 secs` and `Slowest: 0.0067 secs` of hey and oha. wrk tells no 95th percentile.
+fn of_http(printed: &str) -> Response {
+    let mut told = Response::default();
+    for line in printed.lines().map(str::trim) {
+        if let Some((percent, rest)) = line.split_once("% in ") {
+            let percent = percent.trim().parse().ok();
+            told.percentiles.extend(percent.zip(length(rest)));
+        } else if let Some(rest) = line.strip_prefix("Slowest:") {
+            told.longest = told.longest.or(length(rest));
+        } else if let Some(rest) = line.strip_prefix("Average:") {
+            told.mean = told.mean.or(length(rest));
+        }
+    }
+    told
+}
+
+/// `0.0003 secs`, `1.5 ms`: a number and its unit of time.
+fn length(text: &str) -> Option<Nanos> {
+    let (figure, unit) = text.trim().split_once(' ')?;
+    let scale = match unit.trim() {
+        "secs" | "sec" | "s" => 1e3,
+        "ms" => 1.0,
+        "us" | "µs" => 1e-3,
+        _ => return None,
+    };
+    millis(figure.parse::<f64>().ok()? * scale)
+}
+
+/// Whole milliseconds: `  95%      4`, ` 100%      9 (longest request)`, and the line of the sum.
+fn of_ab(printed: &str) -> Response {
+    let mut told = Response::default();
+    for line in printed.lines().map(str::trim) {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let value = |index: usize| millis(fields.get(index)?.parse().ok()?);
+        let percent = fields.first().and_then(|first| first.strip_suffix('%')?.parse().ok());
+        match (percent, value(1)) {
+            (Some(percent), Some(value)) if percent < 100.0 => {
+                told.percentiles.push((percent, value));
+            }
+            (Some(_), value) => told.longest = value,
+            _ if line.starts_with("Time per request:") && told.mean.is_none() => {
+                told.mean = value(3);
+            }
+            _ => {}
+        }
+    }
+    told
+}
+
+/// The line below `avg min p50 p95 p99 max`, in milliseconds.
+fn of_redis(printed: &str) -> Response {
+    let mut lines = printed.lines();
+    let heads = ["avg", "min", "p50", "p95", "p99", "max"];
+    let found = lines.by_ref().any(|line| line.split_whitespace().eq(heads));
+    let below = lines.next().filter(|_| found).unwrap_or_default();
+    of_row(&below.split_whitespace().collect::<Vec<_>>())
+}
+
+/// `"GET","32733.22","0.042","0.008","0.023","0.039","0.079","10.279"`: name, rate, the same six.
+fn of_redis_csv(printed: &str) -> Response {
+    let row = printed.lines().find(|line| {
+        line.split(',').nth(1).is_some_and(|rate| rate.trim_matches('"').parse::<f64>().is_ok())
+    });
+    let fields: Vec<&str> =
+        row.unwrap_or_default().split(',').skip(2).map(|field| field.trim_matches('"')).collect();
+    of_row(&fields)
+}
+
+/// Average, least, median, 95th and 99th percentile, and greatest, in milliseconds.
+fn of_row(fields: &[&str]) -> Response {
+    let numbers: Vec<Option<Nanos>> =
+        fields.iter().map(|field| millis(field.parse().ok()?)).collect();
+    let [mean, _, p50, p95, p99, longest] = numbers[..] else { return Response::default() };
+    let told = [(50.0, p50), (95.0, p95), (99.0, p99)];
+    let percentiles = told.into_iter().filter_map(|(at, value)| Some((at, value?))).collect();
+    Response { mean, longest, percentiles }
 }
 
 #[cfg(test)]
@@ -61,7 +171,49 @@ mod tests {
     use super::*;
 
     fn told(printed: &str) -> Option<(&'static str, f64)> {
-        recognised(printed).unwrap()
+        recognised(&[printed]).unwrap().map(|reading| (reading.by, reading.rate))
+    }
+
+    /// What a file that a generator really printed tells.
+    fn printed(text: &str) -> (&'static str, f64, Option<[u64; 5]>) {
+        let Reading { by, rate, latency } = recognised(&[text]).unwrap().unwrap();
+        let micros = |latency: Latency| {
+            let Latency { mean, p50, p95, p99, longest } = latency;
+            [mean, p50, p95, p99, longest].map(|length| length.0 / 1000)
+        };
+        (by, rate, latency.map(micros))
+    }
+
+    #[test]
+    fn what_generators_really_print_is_read() {
+        let wrk = include_str!("../../../tests/output/wrk-latency.txt");
+        assert_eq!(printed(wrk), ("an HTTP generator", 31926.48, None));
+        let hey = include_str!("../../../tests/output/hey.txt");
+        let times = Some([200, 100, 300, 3100, 6700]);
+        assert_eq!(printed(hey), ("an HTTP generator", 9626.8322, times));
+        // Its median is below a millisecond, which it does not resolve.
+        let ab = include_str!("../../../tests/output/ab.txt");
+        assert_eq!(printed(ab), ("ab", 7486.06, None));
+        let slower =
+            ab.replace("  50%      0\n", "  50%      1\n").replace("  95%      0", "  95%      2");
+        assert_eq!(printed(&slower).2, Some([267, 1000, 2000, 4000, 9000]));
+        let redis = include_str!("../../../tests/output/redis-benchmark.txt");
+        let times = Some([40, 23, 39, 95, 5591]);
+        assert_eq!(printed(redis), ("redis-benchmark", 34246.57, times));
+        let csv = include_str!("../../../tests/output/redis-benchmark-csv.txt");
+        let times = Some([42, 23, 39, 79, 10279]);
+        assert_eq!(printed(csv), ("redis-benchmark --csv", 32733.22, times));
+        let quiet = include_str!("../../../tests/output/redis-benchmark-quiet.txt");
+        assert_eq!(printed(quiet).0, "redis-benchmark");
+        let stress = include_str!("../../../tests/output/stress-ng.txt");
+        assert_eq!(printed(stress), ("stress-ng", 435.06, None));
+        let sysbench = include_str!("../../../tests/output/sysbench-histogram.txt");
+        assert!(printed(sysbench).2.is_some());
+        let oha = "Summary:\n  Success rate: 100.00%\n  Slowest: 0.0067 secs\n  \
+                   Average: 0.0002 secs\n  \
+                   Requests/sec: 9626.5\n\nResponse time distribution:\n  50.00% in 0.0001 secs\n  \
+                   95.00% in 0.0003 secs\n  99.00% in 0.0031 secs\n";
+        assert_eq!(printed(oha), ("an HTTP generator", 9626.5, Some([200, 100, 300, 3100, 6700])));
     }
 
     #[test]
@@ -75,27 +227,35 @@ mod tests {
         assert_eq!(told(memory), Some(("sysbench", 1_234_567.89)));
         let pgbench = "latency average = 0.1 ms\ntps = 26510.6 (without initial connection time)\n";
         assert_eq!(told(pgbench), Some(("pgbench", 26510.6)));
-        assert_eq!(told("Requests/sec:  10203.4\nTransfer/sec: 1MB\n"), Some(("wrk", 10203.4)));
-        assert_eq!(told("Requests per second:    99.5 [#/sec] (mean)\n"), Some(("ab", 99.5)));
         let redis = "\rGET: rps=1.0 (overall: 2.0)\rGET: 91743.12 requests per second, p50=0.4\n";
         assert_eq!(told(redis), Some(("redis-benchmark", 91743.12)));
         let memtier = "Type  Ops/sec\nSets  10.5 1\nTotals  115.5  0.00 104\n";
         assert_eq!(told(memtier), Some(("memtier_benchmark", 115.5)));
-        let fio = "note: x\n{\"fio version\": \"fio-3.33\", \"jobs\": [{\"read\": \
-                   {\"iops\": 10.5}, \
-                   \"write\": {\"iops\": 2.0}}, {\"read\": {\"iops\": 0.5}}]}";
-        assert_eq!(told(fio), Some(("fio", 13.0)));
         assert_eq!(told("done: 1,234.5 ops/s\n"), Some(("a line with ops/s", 1234.5)));
+        let said = recognised(&["", "7 ops/s"]).unwrap().unwrap();
+        assert_eq!(said.rate.to_bits(), 7.0_f64.to_bits());
+    }
+
+    #[test]
+    fn a_failed_job_of_fio_is_no_result() {
+        let fio = include_str!("../../../tests/output/fio-two-jobs.json");
+        assert_eq!(told(fio).unwrap().0, "fio");
+        let failed = fio.replacen("\"error\" : 0", "\"error\" : 5", 1);
+        assert_ne!(fio, failed);
+        let why = recognised(&[&failed]).unwrap_err();
+        assert!(why.contains("error") && why.contains('5'), "{why}");
     }
 
     #[test]
     fn what_is_not_clear_is_not_guessed() {
         let two = "PING: 100.5 requests per second\nGET: 200.5 requests per second\n";
-        assert!(recognised(two).unwrap_err().contains("--throughput"));
-        assert!(recognised("1 ops/s\n2 ops/s\n").is_err());
+        assert!(recognised(&[two]).unwrap_err().contains("--throughput"));
+        let csv = include_str!("../../../tests/output/redis-benchmark-csv.txt");
+        let two = format!("{csv}\"SET\",\"7.0\",\"1\",\"1\",\"1\",\"1\",\"1\",\"1\"\n");
+        assert!(recognised(&[&two]).unwrap_err().contains("--throughput"));
+        assert!(recognised(&["1 ops/s\n2 ops/s\n"]).is_err());
         assert_eq!(told(""), None);
         assert_eq!(told("took 3.1 s, all good"), None);
         assert_eq!(told("{\"jobs\": []}"), None);
-        assert!(recognised("0.0 ops/s").is_err());
     }
 }

@@ -72,6 +72,8 @@ pub(super) struct Instance {
     directory: PathBuf,
     pub(super) undo: Undo,
     pub(super) server: Option<Process>,
+    /// Kept, though it has ended: what it sent into the background ends with the instance.
+    prepared: Option<Process>,
     /// Whether `conclude` is still to be run.
     open: bool,
 }
@@ -88,6 +90,7 @@ impl Instance {
             directory,
             undo: setup.undo.clone(),
             server: None,
+            prepared: None,
             open: false,
         };
         instance.values = Values::from([
@@ -101,7 +104,10 @@ impl Instance {
         }
         instance.open = true;
         if let Some(line) = &settings.prepare {
-            instance.hook("prepare", line)?;
+            let program = instance.program("prepare", line.filled(&instance.values), settings);
+            let mut process = program.spawn(&instance.undo)?;
+            process.await_success(settings.patience)?;
+            instance.prepared = Some(process);
         }
         instance.serve()?;
         Ok(instance)
@@ -196,6 +202,7 @@ impl Drop for Instance {
             tracing::warn!("{error:#}");
         }
         drop(self.server.take());
+        drop(self.prepared.take());
         if let Err(error) = fs::remove_dir_all(&self.directory) {
             tracing::warn!("{}: {error}", self.directory.display());
         }

@@ -2,6 +2,7 @@
 
 use crate::process::Process;
 use crate::undo::family;
+use anyhow::Context as _;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,8 +19,8 @@ pub(super) fn look(clients: u32) -> Duration {
     LOOK + LOOK_EACH * clients
 }
 
-/// The threads of a process and its descendants that used CPU while looked at, if they are just
-/// as many as clients; else none, for then clients cannot be told from others.
+/// The threads of a process and its descendants that are its clients by the CPU that they used
+/// while looked at; none where clients cannot be told from others.
 pub(super) fn workers(process: &mut Process, clients: u32) -> Vec<u32> {
     let half = look(clients) / 2;
     // What it does first, it does not do as a client.
@@ -30,10 +31,28 @@ pub(super) fn workers(process: &mut Process, clients: u32) -> Vec<u32> {
         return Vec::new();
     }
     let after = running(process.pid());
-    let used =
-        |(tid, spent): (&u32, &u64)| (*spent > *before.get(tid).unwrap_or(&0)).then_some(*tid);
-    let busy: Vec<u32> = after.iter().filter_map(used).collect();
-    if busy.len() == clients as usize { busy } else { Vec::new() }
+    let used = |(tid, spent): (&u32, &u64)| {
+        let used = spent.saturating_sub(*before.get(tid).unwrap_or(&0));
+        (used > 0).then_some((*tid, used))
+    };
+    busiest(after.iter().filter_map(used).collect(), clients as usize)
+}
+
+/// How many times as much CPU as the busiest helper the idlest client must have used.
+const APART: u64 = 3;
+
+/// The busiest `clients` of some threads with the CPU time that each used, in the order given;
+/// none where there are too few, or where the next one behind them was nearly as busy.
+fn busiest(threads: Vec<(u32, u64)>, clients: usize) -> Vec<u32> {
+    let mut times: Vec<u64> = threads.iter().map(|(_, used)| *used).collect();
+    times.sort_unstable_by(|a, b| b.cmp(a));
+    let Some(least) = clients.checked_sub(1).and_then(|last| times.get(last)).copied() else {
+        return Vec::new();
+    };
+    if times.get(clients).is_some_and(|helper| helper.saturating_mul(APART) > least) {
+        return Vec::new();
+    }
+    threads.into_iter().filter(|(_, used)| *used >= least).map(|(tid, _)| tid).collect()
 }
 
 /// CPU time of every thread of a family, in ns.
@@ -54,9 +73,12 @@ fn running(root: u32) -> BTreeMap<u32, u64> {
 }
 
 /// Sees a process end, without ending its guard's hold of the process id.
-pub(super) fn watch(process: &Process) -> JoinHandle<Instant> {
+///
+/// # Errors
+/// No thread can be started.
+pub(super) fn watch(process: &Process) -> anyhow::Result<JoinHandle<Instant>> {
     let id = i32::try_from(process.pid()).ok().and_then(Pid::from_raw);
-    std::thread::spawn(move || {
+    let see = move || {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         // It ends early only where somebody has already seen the end.
         while let Some(id) = id {
@@ -66,5 +88,23 @@ pub(super) fn watch(process: &Process) -> JoinHandle<Instant> {
             }
         }
         Instant::now()
-    })
+    };
+    std::thread::Builder::new().spawn(see).context("no thread can be started")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_threads_are_the_clients_beside_helpers() {
+        let helped = vec![(10, 40), (11, 9_000), (12, 3_000), (13, 10), (14, 8_000)];
+        assert_eq!(busiest(helped.clone(), 3), [11, 12, 14]);
+        // Between two of like size nobody can draw a line.
+        assert!(busiest(helped.clone(), 1).is_empty());
+        assert!(busiest(helped, 6).is_empty());
+        assert!(busiest(Vec::new(), 1).is_empty());
+        assert_eq!(busiest(vec![(1, 5), (2, 900)], 2), [1, 2]);
+        assert!(busiest(vec![(1, 7), (2, 7), (3, 7)], 2).is_empty());
+    }
 }

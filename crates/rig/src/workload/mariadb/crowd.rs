@@ -1,6 +1,7 @@
 //! The clients of super-smack: processes of one thread each, which begin together and do a fixed
-//! number of rounds.
+//! number of rounds, or go on until they are told to end.
 
+use super::counts::{Counts, Window};
 use super::instance::Instance;
 use super::settings::{Smack, SmackSettings};
 use super::sysbench::{await_clients, seed};
@@ -41,8 +42,8 @@ pub(super) struct Task<'a> {
     pub(super) settings: &'a SmackSettings,
     pub(super) words: &'a Path,
     pub(super) clients: u32,
-    /// Rounds of each client.
-    pub(super) rounds: u64,
+    /// Rounds of each client; until the crowd is told to end where absent.
+    pub(super) rounds: Option<u64>,
     pub(super) cpus: &'a [u32],
     pub(super) seed: u64,
     pub(super) patience: Duration,
@@ -53,9 +54,10 @@ pub(super) struct Crowd {
     pub(super) generator: Process,
     /// Kernel ids of the server's threads that serve them, in client order.
     pub(super) threads: Vec<u32>,
+    pub(super) window: Window,
     directory: PathBuf,
     clients: u32,
-    rounds: u64,
+    rounds: Option<u64>,
     patience: Duration,
 }
 
@@ -82,7 +84,10 @@ impl Crowd {
         fs::write(&script, include_str!("smack.lua"))
             .with_context(|| script.display().to_string())?;
         let (gate, release) = std::io::pipe().context("no pipe for the clients")?;
-        let program = program(instance, task, &script, &directory, File::from(OwnedFd::from(gate)));
+        let counts = Counts::begin(&directory, task.clients)?;
+        let gate = File::from(OwnedFd::from(gate));
+        let mut program = program(instance, task, &script, &directory, gate);
+        program.environment.extend(counts.environment());
         let mut generator = program.spawn(undo)?;
         let threads = await_clients(instance, &mut generator, task.clients, task.patience)?;
         let go: PipeWriter = release;
@@ -90,6 +95,7 @@ impl Crowd {
         Ok(Self {
             generator,
             threads,
+            window: Window::over(counts),
             directory,
             clients: task.clients,
             rounds: task.rounds,
@@ -97,8 +103,12 @@ impl Crowd {
         })
     }
 
-    /// Waits until all clients have done their rounds.
-    pub(super) fn finish(mut self, instance: &mut Instance) -> anyhow::Result<Deeds> {
+    /// Waits until all clients have done their rounds; where they have no number, ends them.
+    pub(super) fn finish(&mut self, instance: &mut Instance) -> anyhow::Result<Deeds> {
+        if self.rounds.is_none() {
+            self.window.close()?;
+            self.window.counts().end()?;
+        }
         let ended = self.generator.await_success(self.patience);
         ended.map_err(|error| instance.blame(error))?;
         instance.alive()?;
@@ -110,22 +120,28 @@ impl Crowd {
     fn read(&self, told: &str) -> anyhow::Result<Deeds> {
         let clients = told::ended(told, self.clients)?;
         let per_client: Vec<u64> = clients.iter().map(|it| it.operations).collect();
-        let wanted = self.rounds * QUERIES_A_ROUND;
+        if let Some(wanted) = self.rounds.map(|rounds| rounds * QUERIES_A_ROUND) {
+            ensure!(
+                per_client.iter().all(|done| *done == wanted),
+                "each client was to make {wanted} queries, they made {per_client:?}"
+            );
+        }
+        let counted = self.window.counts().operations()?;
         ensure!(
-            per_client.iter().all(|done| *done == wanted),
-            "each client was to make {wanted} queries, they made {per_client:?}"
+            counted == per_client.iter().sum::<u64>(),
+            "the clients counted {counted} queries and made {per_client:?}"
         );
         let begin = clients.iter().map(|it| it.span.0).min().unwrap_or_default();
         let end = clients.iter().map(|it| it.span.1).max().unwrap_or_default();
         let mut questions = u64::from(self.clients);
         let mut reports = Vec::new();
-        for client in 0..self.clients {
+        for (client, wanted) in per_client.iter().enumerate() {
             let file = self.directory.join(format!("client-{client}.out"));
             let text = fs::read_to_string(&file)
                 .with_context(|| format!("{} cannot be read", file.display()))?;
             let report = output::sysbench::parse(&text)?;
             ensure!(
-                report.operations == wanted,
+                report.operations == *wanted,
                 "sysbench reports {} queries, not {wanted}",
                 report.operations
             );
@@ -157,7 +173,7 @@ fn program<'a>(
     arguments.extend([
         "--threads=1".to_owned(),
         "--time=0".to_owned(),
-        format!("--events={}", task.rounds * QUERIES_A_ROUND),
+        format!("--events={}", task.rounds.unwrap_or(0) * QUERIES_A_ROUND),
         "--histogram=on".to_owned(),
         "--percentile=95".to_owned(),
     ]);

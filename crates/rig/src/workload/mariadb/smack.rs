@@ -1,38 +1,27 @@
 //! `mariadb-smack` as it runs: super-smack's table on a server of its own, and its clients.
 
-use super::crowd::{Crowd, QUERIES_A_ROUND, Task};
+use super::crowd::{Crowd, Task};
 use super::http_auth::HttpAuth;
 use super::instance::{DATABASE, Instance};
 use super::settings::{Smack, SmackSettings};
 use super::sysbench::{checked, seed};
 use super::template;
-use crate::placement;
 use crate::undo::Undo;
-use crate::workload::{Description, Drive, Setup, SliceOutput, System};
+use crate::workload::{Description, Drive, Setup, SliceOutput, System, Tally};
 use anyhow::{Context as _, ensure};
-use kneepoint_vocab::{Nanos, Proof};
+use kneepoint_vocab::Proof;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Bytes that a row takes with its index.
 const ROW_BYTES: u64 = 200;
-/// Rounds of each client while the server's pace is looked for, at first.
-const TRIAL_ROUNDS: u64 = 2000;
-/// How long a run must last for its pace to be trusted.
-const TRIAL: Nanos = Nanos::from_millis(400);
-
 /// The file with the keys that clients ask for.
 fn words_in(scratch: &Path) -> PathBuf {
     scratch.join("mariadb-words")
 }
 
-/// The file with the rounds a second that were found.
-fn pace_in(scratch: &Path) -> PathBuf {
-    scratch.join("mariadb-pace")
-}
-
-/// Loads super-smack's table for all starts to copy, and finds how many rounds a slice may have.
+/// Loads super-smack's table for all starts to copy.
 pub(super) fn prepare(
     setup: &Setup,
     settings: &SmackSettings,
@@ -47,44 +36,8 @@ pub(super) fn prepare(
         instance.feed(File::open(&file).with_context(|| file.display().to_string())?)?;
         let words = words_in(&setup.scratch);
         fs::write(&words, table.words().join("\n") + "\n")
-            .with_context(|| words.display().to_string())?;
-        let pace = pace(setup, settings, instance, patience)?;
-        let file = pace_in(&setup.scratch);
-        fs::write(&file, pace.to_string()).with_context(|| file.display().to_string())
+            .with_context(|| words.display().to_string())
     })
-}
-
-/// Rounds a second with a client for each core: the best of two runs that are long enough, after
-/// shorter ones that warm the server up.
-fn pace(
-    setup: &Setup,
-    settings: &SmackSettings,
-    instance: &mut Instance,
-    patience: Duration,
-) -> anyhow::Result<u64> {
-    let words = words_in(&setup.scratch);
-    let most = u32::try_from(placement::allowed().len()).unwrap_or(1);
-    let mut task = Task {
-        settings,
-        words: &words,
-        clients: most.clamp(1, 64),
-        rounds: TRIAL_ROUNDS,
-        cpus: &[],
-        seed: setup.seed,
-        patience,
-    };
-    let (mut best, mut long_enough) = (1, 0);
-    while long_enough < 2 {
-        let deeds = Crowd::start(instance, &task, &setup.undo)?.finish(instance)?;
-        let rounds = deeds.per_client.iter().sum::<u64>() / QUERIES_A_ROUND;
-        if deeds.span < TRIAL {
-            task.rounds *= 2;
-        } else {
-            best = best.max(rounds * 1_000_000_000 / deeds.span.0.max(1));
-            long_enough += 1;
-        }
-    }
-    Ok(best)
 }
 
 /// Starts a server on a copy of the table.
@@ -93,8 +46,6 @@ pub(super) fn start(
     settings: SmackSettings,
     patience: Duration,
 ) -> anyhow::Result<Box<dyn System>> {
-    let pace = fs::read_to_string(pace_in(&setup.scratch)).ok();
-    let pace = pace.and_then(|text| text.parse().ok()).context("the pace was never found")?;
     let home = template::copy(setup)?;
     let bytes = u64::from(settings.rows) * ROW_BYTES;
     let mut instance = Instance::start(setup, &settings.server, home, bytes, patience)?;
@@ -107,7 +58,6 @@ pub(super) fn start(
         instance,
         settings,
         words: words_in(&setup.scratch),
-        pace,
         patience,
         undo: setup.undo.clone(),
         max_clients: setup.max_clients,
@@ -131,8 +81,6 @@ struct SmackSystem {
     instance: Instance,
     settings: SmackSettings,
     words: PathBuf,
-    /// Rounds a second of all clients together that a slice is laid out for.
-    pace: u64,
     patience: Duration,
     undo: Undo,
     max_clients: u32,
@@ -144,14 +92,6 @@ struct Running {
     crowd: Crowd,
     /// The server's count before the clients started.
     questions: u64,
-}
-
-/// Rounds of each client: as many as were asked for, or a share of those that fit the slice and
-/// a fifth more, so that a quick slice does not end before its window.
-fn rounds(fixed: Option<u32>, pace: u64, lasts: Nanos, clients: u32) -> u64 {
-    let fitting =
-        u128::from(pace) * u128::from(lasts.0) * 6 / 5 / 1_000_000_000 / u128::from(clients);
-    fixed.map_or(u64::try_from(fitting).unwrap_or(u64::MAX), u64::from).max(1)
 }
 
 impl System for SmackSystem {
@@ -176,9 +116,7 @@ impl System for SmackSystem {
         };
         let rounds = match self.settings.rounds {
             Some(rounds) => format!("{rounds} for each client"),
-            None => {
-                format!("{} for each second of a slice, divided by the clients", self.pace * 6 / 5)
-            }
+            None => "until the window has closed".to_owned(),
         };
         let own = [
             ("script", script.to_owned()),
@@ -201,14 +139,13 @@ impl System for SmackSystem {
         self.instance.pin(&drive.cpus.system)?;
         let questions = self.instance.questions()?;
         self.slices += 1;
-        let rounds = rounds(self.settings.rounds, self.pace, drive.lasts, drive.clients);
-        // A level far slower than the pace that was found is no hang.
+        // A fixed number of rounds may take far longer than the slice.
         let longest = Duration::from_nanos(drive.lasts.0.saturating_mul(20));
         let task = Task {
             settings: &self.settings,
             words: &self.words,
             clients: drive.clients,
-            rounds,
+            rounds: self.settings.rounds.map(u64::from),
             cpus: &drive.cpus.generator,
             seed: seed(self.seed, self.slices),
             patience: self.patience + longest,
@@ -229,42 +166,44 @@ impl System for SmackSystem {
         }
     }
 
+    fn progress(&mut self) -> anyhow::Result<Option<Tally>> {
+        let running = self.running.as_ref().context("no clients are running")?;
+        match self.settings.rounds {
+            Some(_) => Ok(None),
+            None => running.crowd.window.progress().map(Some),
+        }
+    }
+
     fn mark(&mut self) -> anyhow::Result<()> {
-        // A fixed amount of work is counted as a whole.
-        ensure!(self.running.is_some(), "no clients are running");
-        self.instance.alive()
+        self.instance.alive()?;
+        self.running.as_mut().context("no clients are running")?.crowd.window.mark()
+    }
+
+    fn close(&mut self) -> anyhow::Result<()> {
+        self.running.as_mut().context("no clients are running")?.crowd.window.close()
     }
 
     fn finish(&mut self) -> anyhow::Result<SliceOutput> {
-        let Running { crowd, questions } = self.running.take().context("no clients are running")?;
+        let running = self.running.take().context("no clients are running")?;
+        let Running { mut crowd, questions } = running;
         let deeds = crowd.finish(&mut self.instance)?;
         let served = self.instance.questions_since(questions)?;
-        let counts = checked(deeds.questions, served)?;
+        let counts = Some(checked(deeds.questions, served)?);
+        if self.settings.rounds.is_none() {
+            return crowd.window.output(counts);
+        }
+        // A fixed amount of work is counted as a whole.
         Ok(SliceOutput {
             operations: deeds.per_client.iter().sum(),
             counted_over: deeds.span,
             per_client: deeds.per_client,
             latency: deeds.latency,
-            counts: Some(counts),
+            counts,
         })
     }
 
     fn stop(self: Box<Self>) -> anyhow::Result<()> {
         drop(self.running);
         self.instance.stop().map(drop)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rounds_fill_the_slice_and_are_shared_by_the_clients() {
-        let second = Nanos::from_millis(1000);
-        assert_eq!(rounds(None, 30_000, second, 1), 36_000);
-        assert_eq!(rounds(None, 30_000, Nanos::from_millis(500), 10), 1800);
-        assert_eq!(rounds(None, 3, Nanos(0), 10), 1);
-        assert_eq!(rounds(Some(10_000), 30_000, second, 100), 10_000);
     }
 }

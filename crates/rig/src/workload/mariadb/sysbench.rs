@@ -1,13 +1,14 @@
 //! `mariadb-sysbench` as it runs: a server of its own, and one sysbench a slice whose threads are
 //! the clients.
 
+use super::counts::{Counts, Window};
 use super::instance::Instance;
 use super::settings::SysbenchSettings;
 use super::{template, told};
 use crate::output;
 use crate::process::{Process, Program};
 use crate::undo::Undo;
-use crate::workload::{Description, Drive, Setup, SliceOutput, System};
+use crate::workload::{Description, Drive, Setup, SliceOutput, System, Tally};
 use anyhow::{Context as _, ensure};
 use kneepoint_vocab::{CountCheck, Nanos};
 use std::fs;
@@ -86,9 +87,10 @@ pub(super) fn seed(seed: u64, slice: u64) -> u64 {
     seed.wrapping_add(slice.wrapping_mul(0x9e37_79b9)) % 0x7fff_fffe + 1
 }
 
-/// Whole seconds that a generator is told to run.
-fn whole_seconds(length: Nanos) -> u64 {
-    length.0.div_ceil(1_000_000_000).max(1)
+/// Longer than any slice lasts, in whole seconds: the generator is told to end, and ends by itself
+/// only where nobody does.
+fn whole_seconds(slice: Nanos, patience: Duration) -> u64 {
+    slice.0.div_ceil(1_000_000_000) + patience.as_secs().max(1)
 }
 
 struct Sysbench {
@@ -112,7 +114,7 @@ struct Running {
     clients: u32,
     /// The server's count before the generator started.
     questions: u64,
-    seconds: u64,
+    window: Window,
 }
 
 impl Sysbench {
@@ -134,39 +136,32 @@ impl Sysbench {
         arguments
     }
 
-    /// What a run of the generator has brought, checked against the server's own count.
+    /// Ends the generator, and checks what it counted against its own report and the server's
+    /// count, both of which are of its whole run.
     fn read(&mut self, running: &mut Running) -> anyhow::Result<SliceOutput> {
-        let patience = Duration::from_secs(running.seconds) + self.patience;
-        let printed = running.generator.await_success(patience);
+        running.window.close()?;
+        running.window.counts().end()?;
+        let printed = running.generator.await_success(self.patience);
         let printed = printed.map_err(|error| self.instance.blame(error))?;
         self.instance.alive()?;
         let served = self.instance.questions_since(running.questions)?;
         let report = output::sysbench::parse(&printed)
             .map_err(|error| running.generator.lost(&format!("printed no report: {error}")))?;
-        let clients = told::ended(&running.generator.complained()?, running.clients)
-            .map_err(|error| running.generator.lost(&format!("is not to be trusted: {error}")))?;
-        let per_client: Vec<u64> = clients.iter().map(|it| it.operations).collect();
         ensure!(
             report.errors == 0,
             "sysbench: {} transactions failed and were tried again; no number",
             report.errors
         );
+        let counted = running.window.counts().operations()?;
         ensure!(
-            per_client.iter().sum::<u64>() == report.operations,
-            "sysbench reports {} transactions, its clients {}",
-            report.operations,
-            per_client.iter().sum::<u64>()
+            counted == report.operations,
+            "sysbench reports {} transactions, its clients counted {counted}; no number",
+            report.operations
         );
         // Each client's good-bye is a question to the server and no query to sysbench.
         let queries = report.statements.context("sysbench reports no queries")?;
         let counts = checked(queries + u64::from(running.clients), served)?;
-        Ok(SliceOutput {
-            operations: report.operations,
-            counted_over: report.counted_over,
-            per_client,
-            latency: report.response.latency(),
-            counts: Some(counts),
-        })
+        running.window.output(Some(counts))
     }
 }
 
@@ -241,17 +236,18 @@ impl System for Sysbench {
         self.instance.pin(&drive.cpus.system)?;
         let questions = self.instance.questions()?;
         self.slices += 1;
-        let seconds = whole_seconds(drive.lasts);
-        let arguments = self.arguments(drive.clients, seconds);
+        let arguments = self.arguments(drive.clients, whole_seconds(drive.lasts, self.patience));
         let directory = self.instance.home().path().to_owned();
+        let counts = Counts::begin(&directory, drive.clients)?;
         let mut program = Program::new("sysbench", self.generator, arguments, &directory);
         program.cpus.clone_from(&drive.cpus.generator);
-        program.environment =
-            vec![("KNEEPOINT_SCRIPT".into(), self.settings.script.clone().into())];
+        program.environment = counts.environment();
+        program.environment.push(("KNEEPOINT_SCRIPT".into(), self.settings.script.clone().into()));
         let mut generator = program.spawn(&self.undo)?;
         let clients = drive.clients;
         let threads = await_clients(&mut self.instance, &mut generator, clients, self.patience)?;
-        self.running = Some(Running { generator, clients, questions, seconds });
+        let window = Window::over(counts);
+        self.running = Some(Running { generator, clients, questions, window });
         Ok(threads)
     }
 
@@ -265,10 +261,17 @@ impl System for Sysbench {
         }
     }
 
+    fn progress(&mut self) -> anyhow::Result<Option<Tally>> {
+        self.running.as_ref().map(|running| running.window.progress()).transpose()
+    }
+
     fn mark(&mut self) -> anyhow::Result<()> {
-        // sysbench counts over its own whole run.
-        ensure!(self.running.is_some(), "no clients are running");
-        self.instance.alive()
+        self.instance.alive()?;
+        self.running.as_mut().context("no clients are running")?.window.mark()
+    }
+
+    fn close(&mut self) -> anyhow::Result<()> {
+        self.running.as_mut().context("no clients are running")?.window.close()
     }
 
     fn finish(&mut self) -> anyhow::Result<SliceOutput> {
@@ -287,9 +290,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_generator_is_told_whole_seconds_that_hold_the_slice() {
-        let told = |millis| whole_seconds(Nanos::from_millis(millis));
-        assert_eq!([told(0), told(950), told(1000), told(1001)], [1, 1, 1, 2]);
+    fn a_generator_that_nobody_ends_outlasts_the_slice() {
+        let told = |millis, patience| {
+            whole_seconds(Nanos::from_millis(millis), Duration::from_millis(patience))
+        };
+        assert_eq!([told(0, 200), told(950, 30_000), told(1001, 30_000)], [1, 31, 32]);
     }
 
     #[test]

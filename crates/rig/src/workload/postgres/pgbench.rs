@@ -29,12 +29,10 @@ pub(super) enum Extent {
     Seconds(u64),
 }
 
-/// Whole seconds that pgbench has to run so that clients work for `lasts` once all of them have
-/// connected. Its clock starts before it connects, one client after the other.
-pub(super) fn seconds_for(lasts: Nanos, clients: u32) -> u64 {
-    let connecting = Duration::from_millis(30) + Duration::from_millis(4) * clients;
-    let whole = Duration::from_nanos(lasts.0) + connecting;
-    whole.as_secs() + u64::from(whole.subsec_nanos() > 0)
+/// Longer than any slice lasts, in whole seconds: pgbench is told to end, and ends by itself only
+/// where nobody does.
+pub(super) fn seconds_for(slice: Nanos, patience: Duration) -> u64 {
+    slice.0.div_ceil(1_000_000_000) + patience.as_secs().max(1)
 }
 
 /// pgbench with these arguments against the server at `reach`.
@@ -226,11 +224,11 @@ tps = 22307.524386 (without initial connection time)
     }
 
     #[test]
-    fn a_run_outlasts_the_slice_and_the_connecting() {
-        assert_eq!(seconds_for(Nanos::from_millis(800), 1), 1);
-        assert_eq!(seconds_for(Nanos::from_millis(800), 32), 1);
-        assert_eq!(seconds_for(Nanos::from_millis(950), 32), 2);
-        assert_eq!(seconds_for(Nanos::from_millis(5000), 1), 6);
+    fn a_run_that_nobody_ends_outlasts_the_slice() {
+        let seconds = |millis, patience| {
+            seconds_for(Nanos::from_millis(millis), Duration::from_secs(patience))
+        };
+        assert_eq!([seconds(800, 0), seconds(800, 30), seconds(5001, 30)], [2, 31, 36]);
     }
 
     proptest! {

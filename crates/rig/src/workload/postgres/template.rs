@@ -6,7 +6,7 @@ use super::programs::Programs;
 use super::server::{Launch, Server};
 use super::{DATABASE, ROLE};
 use crate::process::{self, Account, Program};
-use crate::undo::Undo;
+use crate::undo::{self, Action, Undo};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -54,9 +54,17 @@ fn make(scale: u32, kitchen: &Kitchen<'_>, whole: &Path) -> anyhow::Result<()> {
         "--auth-local=trust",
         "--auth-host=md5",
     ];
+    // The server that initdb runs for a moment keeps a segment there, whatever it is told.
+    let owner = account.map_or(rustix::process::geteuid().as_raw(), |account| account.user);
+    let segments = undo.register(Action::RemoveSharedMemory {
+        prefix: "PostgreSQL.".to_owned(),
+        user: owner,
+        before: undo::shared_memory("PostgreSQL."),
+    })?;
     let mut initdb = Program::new("initdb", &programs.initdb, arguments, home.path());
     initdb.account = account;
     process::run(initdb, patience, undo)?;
+    segments.settle();
     // Nothing here has to survive a crash, and without it tables are loaded without a log.
     let parameters = ["wal_level=minimal", "max_wal_senders=0", "fsync=off"].map(str::to_owned);
     let launch = Launch {

@@ -1,0 +1,80 @@
+//! Variables of the calling shell that change what is measured, and that nobody asked for.
+
+use kneepoint_vocab::findings::{Caveat, Severity};
+use kneepoint_vocab::{ArmId, ArmStart};
+use std::collections::BTreeSet;
+
+/// Begins of names that change how the C library, a loader, an allocator or a runtime works.
+const TELLING: [&str; 17] = [
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+    "LD_BIND_NOW",
+    "MALLOC_",
+    "TCMALLOC_",
+    "MIMALLOC_",
+    "OMP_",
+    "KMP_",
+    "GOMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "GOMAXPROCS",
+    "GOGC",
+    "JAVA_TOOL_OPTIONS",
+    "PYTHON",
+    "RUST_",
+];
+/// What recipes call the variables that they set.
+const SETTING: &str = "environment";
+
+/// Names the variables that the baseline has though its recipe does not set them.
+pub(crate) fn caveat(starts: &[ArmStart]) -> Option<Caveat> {
+    let baseline = || starts.iter().filter(|start| start.arm.0 == ArmId::BASELINE);
+    let asked: BTreeSet<&str> = baseline()
+        .flat_map(|start| &start.settings)
+        .filter(|(name, _)| name == SETTING)
+        .flat_map(|(_, names)| names.split_whitespace())
+        .collect();
+    let telling = |name: &str| TELLING.iter().any(|begin| name.starts_with(begin));
+    let found: BTreeSet<String> = baseline()
+        .flat_map(|start| &start.environment)
+        .filter(|(name, _)| telling(name) && !asked.contains(name.as_str()))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    if found.is_empty() {
+        return None;
+    }
+    let list: Vec<&str> = found.iter().map(String::as_str).collect();
+    let text = format!(
+        "The calling shell's environment changes how the system runs: {}; without that, begin \
+         with env -u NAME.",
+        list.join(", ")
+    );
+    Some(Caveat { severity: Severity::Warning, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_vocab::Seconds;
+
+    #[test]
+    fn what_leaks_is_named_and_what_was_asked_for_is_not() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let start = |arm: &str, environment| ArmStart {
+            arm: ArmId::new(arm),
+            start: 0,
+            proofs: Vec::new(),
+            ready_after: Seconds(0.0),
+            settings: vec![pair("environment", "MALLOC_ARENA_MAX OMP_NUM_THREADS")],
+            environment,
+        };
+        let plain = vec![pair("PATH", "/bin"), pair("MALLOC_ARENA_MAX", "1")];
+        assert_eq!(caveat(&[start("baseline", plain.clone())]), None);
+        let leaked = [plain, vec![pair("GLIBC_TUNABLES", "x=1"), pair("LD_PRELOAD", "/y.so")]];
+        let leaked = leaked.concat();
+        assert_eq!(caveat(&[start("v", leaked.clone())]), None);
+        let told = caveat(&[start("baseline", leaked)]).unwrap().text;
+        assert!(told.contains(": GLIBC_TUNABLES=x=1, LD_PRELOAD=/y.so;"), "{told}");
+    }
+}

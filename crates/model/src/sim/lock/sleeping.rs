@@ -1,0 +1,27 @@
+//! Locks that are waited for asleep: handed to the first in line, or announced to all.
+//!
+//! The FIFO lock is the kernel's old sleeping mutex or semaphore: the first in line owns it from
+//! the release on, before it has a core, which is what makes convoys. The flag is a mutex, a flag
+//! and `wakeup()`: everybody who waits is woken by each release, and all but one sleep again.
+
+use super::super::machine::Machine;
+use super::super::thread::Next;
+
+impl Machine<'_> {
+    /// To the first in line.
+    pub(super) fn hand_to_sleeper(&mut self, by: u32, wants: u32) {
+        let lock = &mut self.locks[wants as usize];
+        if let Some(first) = lock.sleepers.pop(&mut self.threads) {
+            self.grant(first, wants, 0);
+            self.wake(by, first, self.objects.lock(wants));
+        }
+    }
+
+    /// All try again.
+    pub(super) fn wake_all(&mut self, by: u32, wants: u32) {
+        while let Some(next) = self.locks[wants as usize].sleepers.pop(&mut self.threads) {
+            self.threads[next as usize].next = Next::Retry;
+            self.wake(by, next, self.objects.lock(wants));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! One simulated thread.
+
+use super::Ticks;
+use super::list::{Links, NONE, UNLINKED};
+
+/// Loops within loops that a program may have.
+pub(super) const SLOTS: usize = 4;
+/// Locks that a thread may hold at once.
+pub(super) const HELD: usize = 8;
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// On a core.
+    Running,
+    /// Queued for a core, or on the way to one.
+    Runnable,
+    /// Waits.
+    Blocked,
+}
+
+/// What it does next on its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Goes on with its program.
+    Go,
+    /// Spins for the lock that its instruction names.
+    Spin,
+    /// Tries the lock again that it was woken for.
+    Retry,
+    /// Stops spinning and sleeps.
+    Park,
+    /// Waits for a bus.
+    Stall,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) lock: u32,
+    pub(super) shared: bool,
+    pub(super) since: Ticks,
+}
+
+/// A simulated thread.
+#[derive(Clone, Debug)]
+pub(super) struct Thread {
+    pub(super) state: State,
+    pub(super) next: Next,
+    pub(super) client: bool,
+    pub(super) priority: u8,
+    pub(super) pinned: bool,
+    /// The instruction it is at.
+    pub(super) at: u32,
+    /// The core it runs on, or ran on last.
+    pub(super) core: u32,
+    pub(super) run_links: Links,
+    pub(super) wait_links: Links,
+    /// Accounted up to here.
+    pub(super) since: Ticks,
+    /// CPU work to do: first switching, then what its locks and wake-ups cost, then the program's.
+    pub(super) switching: Ticks,
+    pub(super) extra: Ticks,
+    pub(super) work: Ticks,
+    /// Object that pays for `extra`.
+    pub(super) extra_of: u32,
+    /// Object that it waits or waited for.
+    pub(super) cause: u32,
+    pub(super) blocked_at: Ticks,
+    pub(super) ready_at: Ticks,
+    pub(super) slice_end: Ticks,
+    /// The lock that it wants, and how long it may spin.
+    pub(super) wants: u32,
+    pub(super) wants_shared: bool,
+    pub(super) spin_end: Ticks,
+    pub(super) started: Ticks,
+    /// What it waits for once it has paid for a call.
+    pub(super) awaits: u32,
+    /// The reply came before it slept.
+    pub(super) replied: bool,
+    /// It stands in the list of those that go on at this instant.
+    pub(super) due: bool,
+    pub(super) stalled_at: Ticks,
+    /// The item it works on.
+    pub(super) item: u32,
+    pub(super) entry: u32,
+    pub(super) class: u32,
+    pub(super) holds: u32,
+    pub(super) counters: [u32; SLOTS],
+    pub(super) held: [Held; HELD],
+    /// A lock that it let go for a sleep and takes again after that.
+    pub(super) regains: u32,
+}
+
+impl Thread {
+    pub(super) fn new(class: u32, entry: u32, client: bool, priority: u8, core: u32) -> Self {
+        Self {
+            state: State::Runnable,
+            next: Next::Go,
+            client,
+            priority,
+            pinned: false,
+            at: entry,
+            core,
+            run_links: UNLINKED,
+            wait_links: UNLINKED,
+            since: 0,
+            switching: 0,
+            extra: 0,
+            work: 0,
+            extra_of: 0,
+            cause: 0,
+            blocked_at: 0,
+            ready_at: 0,
+            slice_end: 0,
+            wants: NONE,
+            wants_shared: false,
+            spin_end: Ticks::MAX,
+            started: 0,
+            awaits: NONE,
+            replied: false,
+            due: false,
+            stalled_at: 0,
+            item: NONE,
+            entry,
+            class,
+            holds: 0,
+            counters: [0; SLOTS],
+            held: [Held { lock: NONE, shared: false, since: 0 }; HELD],
+            regains: NONE,
+        }
+    }
+}

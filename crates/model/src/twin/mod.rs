@@ -1,0 +1,19 @@
+//! The twin file: a machine and the programs of its threads, in TOML that a person can read.
+//!
+//! [`Twin::parse`] reads one; mistakes are named with line and column. [`Twin::compile`] makes it
+//! ready to simulate for a level. `docs/twin.md` describes the format.
+
+mod change;
+mod compile;
+mod file;
+mod place;
+mod quantity;
+
+pub use change::{Change, ChangeError};
+pub use compile::{Estimated, Wanted};
+pub use file::{
+    Bus, Channel, Class, Clients, Cores, Count, Device, Lock, LockType, Preference, Priority,
+    QueueKind, Scheduler, Semaphore, Source, Step, Twin, WakeTo,
+};
+pub use place::TwinError;
+pub use quantity::{Length, Origin, Quantity};

@@ -1,0 +1,63 @@
+//! What a program is before it begins: a process that leads a session of its own and waits for a
+//! word, so that it is noted, placed and raised before it does anything. Where the word does not
+//! come, because Kneepoint was killed meanwhile, the program never runs.
+
+use crate::process::Account;
+use anyhow::{Context as _, bail};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The name under which it is served.
+pub(crate) const LAUNCH: &str = "launch";
+/// Stands for an account or an input that there is none of.
+const NONE: &str = "-";
+
+/// The arguments that [`launch`] understands, but for those of the program.
+pub(crate) fn arguments(
+    account: Option<Account>,
+    input: Option<&Path>,
+    program: &Path,
+) -> [OsString; 3] {
+    let account = account.map_or(NONE.to_owned(), |it| format!("{}:{}", it.user, it.group));
+    let input = input.map_or(OsString::from(NONE), Into::into);
+    [account.into(), input, program.into()]
+}
+
+/// Waits for one byte on standard input, then becomes the program.
+///
+/// # Errors
+/// The program cannot be started, or the word did not come.
+pub(crate) fn launch(words: &[OsString]) -> anyhow::Result<()> {
+    let [account, input, program, arguments @ ..] = words else {
+        bail!("launch takes an account, an input and a program")
+    };
+    // The leader of a session already: then it has what is wanted.
+    let _ = rustix::process::setsid();
+    let mut word = [0];
+    if std::io::stdin().read(&mut word).unwrap_or(0) == 0 {
+        bail!("nobody said that it may begin");
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(match input.as_os_str() {
+        none if none == NONE => Stdio::null(),
+        file => File::open(file).context("its input cannot be opened")?.into(),
+    });
+    if let Some((user, group)) = identity(account)? {
+        command.uid(user).gid(group);
+    }
+    let error = command.exec();
+    Err(error).with_context(|| format!("{} cannot be started", program.display()))
+}
+
+fn identity(account: &OsStr) -> anyhow::Result<Option<(u32, u32)>> {
+    if account == NONE {
+        return Ok(None);
+    }
+    let ids = account.to_str().and_then(|text| text.split_once(':'));
+    let parsed = ids.and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
+    parsed.map(Some).context("an account is USER:GROUP in numbers")
+}

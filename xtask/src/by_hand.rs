@@ -1,0 +1,192 @@
+//! Does Kneepoint count what a person counts who drives the same server by hand?
+//!
+//! A server of the recipe's kind and settings is brought up, with the priority of everybody. Each
+//! round drives it at each level, in random order, with plain `sysbench` or `pgbench`, and between
+//! the rounds Kneepoint runs the recipe on servers of its own. Both see the same drift of the
+//! machine so, and each level is compared over all rounds.
+
+mod generator;
+mod table;
+
+use anyhow::{Context, Result, bail, ensure};
+use generator::Hand;
+use kneepoint_rig::recipe::Recipe;
+use kneepoint_rig::scratch::Scratch;
+use kneepoint_rig::undo::Undo;
+use kneepoint_rig::{Setup, placement};
+use kneepoint_stats::random::Generator;
+use kneepoint_vocab::ArmId;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const FLAGS: &str = "--rounds N, --seconds S, --clients 1,2,8, --budget TIME, --out DIR, \
+                     --program FILE";
+
+struct Options {
+    recipes: Vec<String>,
+    rounds: u32,
+    /// Of each run by hand.
+    seconds: u32,
+    /// Levels; 1, 2, 8 and the recipe's last one where absent.
+    clients: Option<Vec<u32>>,
+    /// Of each of Kneepoint's runs.
+    budget: String,
+    out: PathBuf,
+    program: PathBuf,
+}
+
+/// What was counted at a level.
+#[derive(Clone, Debug, Default)]
+struct Level {
+    /// By hand without the first seconds, one figure a round.
+    hand: Vec<f64>,
+    /// By hand over the whole run.
+    whole: Vec<f64>,
+    /// By Kneepoint, one figure a run.
+    kneepoint: Vec<f64>,
+}
+
+/// Compares each recipe, prints its table, and leaves it in a file too.
+///
+/// # Errors
+/// A server does not come up, a run fails, or a level does not agree.
+pub(crate) fn run(flags: &[&str]) -> Result<()> {
+    let options = parse(flags)?;
+    if !options.program.is_file() {
+        bail!("no {}: run `cargo build --release` first", options.program.display());
+    }
+    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
+    let mut apart = Vec::new();
+    for name in &options.recipes {
+        let levels = compare(&options, name).with_context(|| name.clone())?;
+        let (text, agrees) = table::of(name, &levels);
+        let file = options.out.join(format!("by-hand-{name}.txt"));
+        std::fs::write(&file, &text).with_context(|| file.display().to_string())?;
+        println!("{text}\n{}\n", file.display());
+        apart.extend((!agrees).then_some(name.as_str()));
+    }
+    ensure!(apart.is_empty(), "not as by hand: {}", apart.join(", "));
+    Ok(())
+}
+
+fn parse(flags: &[&str]) -> Result<Options> {
+    let pid = std::process::id();
+    let mut options = Options {
+        recipes: Vec::new(),
+        rounds: 4,
+        seconds: 15,
+        clients: None,
+        budget: "70s".to_owned(),
+        out: std::env::temp_dir().join(format!("kneepoint-by-hand-{pid}")),
+        program: crate::root().join("target/release/kneepoint"),
+    };
+    let mut flags = flags.iter();
+    while let Some(flag) = flags.next() {
+        let mut value = || flags.next().with_context(|| format!("{flag} wants a value"));
+        match *flag {
+            "--rounds" => options.rounds = value()?.parse().context("--rounds wants a number")?,
+            "--seconds" => options.seconds = value()?.parse().context("--seconds: a number")?,
+            "--clients" => {
+                let levels = value()?.split(',').map(str::parse).collect::<Result<Vec<u32>, _>>();
+                options.clients = Some(levels.context("--clients wants numbers")?);
+            }
+            "--budget" => options.budget = (*value()?).to_owned(),
+            "--out" => options.out = PathBuf::from(value()?),
+            "--program" => options.program = std::path::absolute(value()?)?,
+            name if !name.starts_with('-') => options.recipes.push(name.to_owned()),
+            other => bail!("unknown flag {other}: by-hand takes RECIPE..., {FLAGS}"),
+        }
+    }
+    ensure!(!options.recipes.is_empty(), "by-hand wants at least one recipe");
+    ensure!(options.rounds > 0 && options.seconds > 1, "at least a round of two seconds");
+    Ok(options)
+}
+
+fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
+    let recipe = Recipe::named(name)?;
+    let cores = u32::try_from(placement::allowed().len()).unwrap_or(1);
+    let last = recipe.clients.iter().map(|level| level.resolve(cores)).max().unwrap_or(1);
+    let mut clients = options.clients.clone().unwrap_or_else(|| vec![1, 2, 8, last]);
+    clients.sort_unstable();
+    clients.dedup();
+    let kept = generator_cores(&options.program, name, &clients)?;
+    let scratch = Scratch::create()?;
+    let setup = Setup {
+        server: options.program.clone(),
+        scratch: scratch.path().to_owned(),
+        arm: ArmId::new(ArmId::BASELINE),
+        settings: recipe.settings.clone(),
+        start: 0,
+        max_clients: clients.last().copied().unwrap_or(1),
+        seed: 1,
+        undo: Undo::begin(scratch.path(), &options.program),
+    };
+    recipe.workload.prepare(&setup)?;
+    let system = recipe.workload.start(&setup)?;
+    let server = *system.pids().first().context("the server has no process")?;
+    let hand = Hand::of(recipe.workload.name(), &recipe.settings, server, kept)?;
+    let mut order = Generator::new(u64::from(std::process::id()));
+    let mut levels: BTreeMap<u32, Level> = BTreeMap::new();
+    for round in 0..options.rounds {
+        by_kneepoint(options, name, round, &clients, &mut levels)?;
+        let mut shuffled = clients.clone();
+        order.shuffle(&mut shuffled);
+        for level in shuffled {
+            let counted = hand.drive(level, options.seconds)?;
+            println!("{name}  round {round}  {level:>3} clients by hand  {:.0}/s", counted.settled);
+            let entry = levels.entry(level).or_default();
+            entry.hand.push(counted.settled);
+            entry.whole.push(counted.whole);
+        }
+    }
+    by_kneepoint(options, name, options.rounds, &clients, &mut levels)?;
+    system.stop()?;
+    Ok(levels)
+}
+
+fn list(clients: &[u32]) -> String {
+    clients.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// How many cores Kneepoint gives to the generator alone.
+fn generator_cores(program: &Path, name: &str, clients: &[u32]) -> Result<usize> {
+    let output = Command::new(program)
+        .args(["run", name, "--dry-run", "--json", "--levels", &list(clients)])
+        .output()
+        .with_context(|| program.display().to_string())?;
+    let plan: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        format!("the plan of {name}: {}", String::from_utf8_lossy(&output.stderr).trim())
+    })?;
+    Ok(plan["generator_cores"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0))
+}
+
+/// One run of the recipe; its throughput at each level.
+fn by_kneepoint(
+    options: &Options,
+    name: &str,
+    round: u32,
+    clients: &[u32],
+    levels: &mut BTreeMap<u32, Level>,
+) -> Result<()> {
+    let output = Command::new(&options.program)
+        .args(["run", name, "--json", "--budget", &options.budget, "--levels", &list(clients)])
+        .arg("--out")
+        .arg(options.out.join(format!("{name}-{round}")))
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| options.program.display().to_string())?;
+    let findings: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        format!("Kneepoint: {}: {}", output.status, said.trim())
+    })?;
+    for point in findings["curve"]["points"].as_array().into_iter().flatten() {
+        let level = point["level"]["clients"].as_u64().and_then(|it| u32::try_from(it).ok());
+        let found = point["throughput"]["value"].as_f64();
+        let (Some(level), Some(found)) = (level, found.filter(|it| *it > 0.0)) else { continue };
+        println!("{name}  round {round}  {level:>3} clients, Kneepoint  {found:.0}/s");
+        levels.entry(level).or_default().kneepoint.push(found);
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The table of a comparison.
+
+use super::Level;
+use kneepoint_stats::interval::{mean, mean_interval};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Two figures this near agree whatever their intervals.
+const NEAR: f64 = 0.05;
+/// Falls from the best level to the last that differ by no more agree.
+const NEAR_FALL: f64 = 0.05;
+
+/// A geometric mean with its 95 % interval over rounds; the mean alone where there is one round.
+fn pooled(figures: &[f64]) -> (f64, f64, f64) {
+    let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
+    match mean_interval(&logs, 0.95) {
+        Ok(found) => (found.value.exp(), found.low.exp(), found.high.exp()),
+        Err(_) => (mean(&logs).exp(), f64::NAN, f64::NAN),
+    }
+}
+
+fn shown((value, low, high): (f64, f64, f64)) -> String {
+    if low.is_nan() { format!("{value:.0}") } else { format!("{value:.0} [{low:.0}-{high:.0}]") }
+}
+
+/// Throughput at the last level over that at the best one, of pooled figures.
+fn fall(levels: &BTreeMap<u32, Level>, of: impl Fn(&Level) -> &[f64]) -> f64 {
+    let all: Vec<f64> = levels.values().map(|level| pooled(of(level)).0).collect();
+    let best = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    all.last().map_or(f64::NAN, |last| last / best)
+}
+
+/// The table as text, and whether all levels and the fall agree.
+pub(super) fn of(name: &str, levels: &BTreeMap<u32, Level>) -> (String, bool) {
+    let mut text = format!(
+        "{name}, a second\n{:>7}  {:<24} {:>10}  {:<24} {:>6}  agree\n",
+        "clients", "by hand [95 %]", "whole run", "Kneepoint [95 %]", "ratio"
+    );
+    let mut all = true;
+    for (clients, level) in levels {
+        let (hand, own) = (pooled(&level.hand), pooled(&level.kneepoint));
+        let ratio = own.0 / hand.0;
+        let overlap = own.1 <= hand.2 && hand.1 <= own.2;
+        let agrees = (ratio - 1.0).abs() <= NEAR || overlap;
+        all &= agrees;
+        let whole = pooled(&level.whole).0;
+        let _ = writeln!(
+            text,
+            "{clients:>7}  {:<24} {whole:>10.0}  {:<24} {ratio:>6.3}  {}",
+            shown(hand),
+            shown(own),
+            if agrees { "yes" } else { "no" }
+        );
+    }
+    let falls = (fall(levels, |it| &it.hand), fall(levels, |it| &it.kneepoint));
+    let agrees = (falls.0 - falls.1).abs() <= NEAR_FALL;
+    let _ = writeln!(
+        text,
+        "last level over the best: by hand {:.3}, Kneepoint {:.3}: {}",
+        falls.0,
+        falls.1,
+        if agrees { "agree" } else { "differ" }
+    );
+    (text, all && agrees)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(hand: &[f64], kneepoint: &[f64]) -> Level {
+        Level { hand: hand.to_vec(), whole: hand.to_vec(), kneepoint: kneepoint.to_vec() }
+    }
+
+    #[test]
+    fn near_figures_agree_and_others_by_their_intervals() {
+        let near = level(&[1000.0, 1001.0, 999.0], &[1030.0, 1031.0, 1029.0]);
+        let wide = level(&[900.0, 1100.0, 1300.0], &[1000.0, 1400.0, 1300.0]);
+        let apart = level(&[1000.0, 1001.0, 999.0], &[800.0, 801.0, 799.0]);
+        let (text, agrees) = of("x", &BTreeMap::from([(1, near.clone()), (2, wide)]));
+        assert!(agrees, "{text}");
+        assert!(text.contains("1.030  yes"), "{text}");
+        let (text, agrees) = of("x", &BTreeMap::from([(1, near), (2, apart)]));
+        assert!(!agrees && text.contains("0.800  no"), "{text}");
+        assert!(text.contains("by hand 1.000, Kneepoint 0.777: differ"), "{text}");
+    }
+}
