@@ -1,8 +1,8 @@
 //! Does Kneepoint count what a person counts who drives the same server by hand?
 //!
-//! A server of the recipe's kind and settings is brought up, with the priority of everybody. Each
-//! round drives it at each level, in random order, with plain `sysbench` or `pgbench`, and between
-//! the rounds Kneepoint runs the recipe on servers of its own. Both see the same drift of the
+//! Each round brings up a server of the recipe's kind and settings, with the priority of everybody,
+//! and drives it at each level, in random order, with plain `sysbench` or `pgbench`; between the
+//! rounds Kneepoint runs the recipe on servers of its own. Both see the same drift of the
 //! machine so, and each level is compared over all rounds.
 
 mod generator;
@@ -126,13 +126,14 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
         undo: Undo::begin(scratch.path(), &options.program),
     };
     recipe.workload.prepare(&setup)?;
-    let system = recipe.workload.start(&setup)?;
-    let server = *system.pids().first().context("the server has no process")?;
-    let hand = Hand::of(recipe.workload.name(), &recipe.settings, server, kept)?;
     let mut order = Generator::new(u64::from(std::process::id()));
     let mut levels: BTreeMap<u32, Level> = BTreeMap::new();
     for round in 0..options.rounds {
         by_kneepoint(options, (name, &sweep), round, &clients, &mut levels)?;
+        // One process differs from the next, so each round has one of its own.
+        let system = recipe.workload.start(&Setup { start: round, ..setup.clone() })?;
+        let server = *system.pids().first().context("the server has no process")?;
+        let hand = Hand::of(recipe.workload.name(), &recipe.settings, server, kept)?;
         let mut shuffled = clients.clone();
         order.shuffle(&mut shuffled);
         for level in shuffled {
@@ -142,9 +143,9 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
             entry.hand.push(counted.settled);
             entry.whole.push(counted.whole);
         }
+        system.stop()?;
     }
     by_kneepoint(options, (name, &sweep), options.rounds, &clients, &mut levels)?;
-    system.stop()?;
     Ok(levels)
 }
 
