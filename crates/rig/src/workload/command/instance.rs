@@ -157,7 +157,8 @@ impl Instance {
             0 => placement::allowed().len(),
             own => own,
         };
-        let lasts = Duration::from_nanos(drive.lasts.0) + working::look(drive.clients);
+        let looks = working::look(drive.clients) + working::longest_look(drive.clients);
+        let lasts = Duration::from_nanos(drive.lasts.0) + looks;
         let seconds = lasts.as_secs() + u64::from(lasts.subsec_nanos() > 0);
         let mut values = self.values.clone();
         values.insert("{clients}", drive.clients.to_string());
