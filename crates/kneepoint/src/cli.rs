@@ -79,7 +79,7 @@ pub(crate) enum Generate {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run an experiment: sweep, account, diagnose, try the cures, report
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Make the report of a run directory again, the same to the byte
     Report(ReportArgs),
     /// Make a report of what another tool has measured: sysbench, pgbench, fio, or a CSV table

@@ -236,7 +236,7 @@ impl Runner<'_> {
         let block = self.plan.sweep_blocks + self.further;
         self.further += 1;
         for step in schedule::further(self.plan, &levels, block, start) {
-            self.pending = self.pending + estimate(self.plan, &step);
+            self.pending += estimate(self.plan, &step);
             if let Some(why) = self.step(&step)? {
                 return Ok(Some(why));
             }

@@ -10,6 +10,7 @@
 //! * [`record`]: a whole run, as it lies in the run directory.
 //! * [`findings`]: what the analysis concluded, each number with an interval.
 
+mod aside;
 mod curve;
 mod estimate;
 pub mod fact;

@@ -21,13 +21,15 @@ pub(super) fn look(clients: u32) -> Duration {
 
 /// How often it is looked whether clients that work can be told from others.
 const GLANCE: Duration = Duration::from_millis(20);
-/// The most that is looked so, for each client: those that share one lock, such as that of an
-/// interpreter, take turns of some milliseconds.
+/// The most that is looked so, on a busy machine,
+const PATIENCE: Duration = Duration::from_millis(100);
+/// and for each client more: those that share one lock, such as that of an interpreter, take turns
+/// of some milliseconds.
 const TURN: Duration = Duration::from_millis(10);
 
 /// The most that [`workers_now`] takes.
 pub(super) fn longest_look(clients: u32) -> Duration {
-    GLANCE + TURN * clients
+    PATIENCE + TURN * clients
 }
 
 /// The same of clients that are at work: as soon as each has used CPU. What was busy at the start
