@@ -104,11 +104,11 @@ fn a_gain_within_the_clients_or_within_noise_is_none() {
     sweep(&mut record, 6, scaling);
     assert!(analyse(&record).superlinear.is_empty());
     let mut record = empty(&[1, 2], 2);
-    for block in 0..6 {
+    for block in 0..6_u32 {
         for clients in [1, 2] {
             let mut cell = scaling(clients);
             // 2.2 times as much on the whole, from 1.1 to 4.4 times.
-            let swing = if block % 2 == 0 { 2.2 } else { 0.55 };
+            let swing = if block.is_multiple_of(2) { 2.2 } else { 0.55 };
             cell.throughput *= if clients == 2 { swing } else { 1.0 };
             record.trials.push(trial(Phase::Sweep, block, ArmId::BASELINE, 0, clients, &cell));
         }
@@ -208,8 +208,8 @@ fn levels_that_never_came_to_rest_and_two_regimes_are_told() {
     };
     for trial in &mut record.trials {
         let (two, block) = (trial.id.level.clients == 2, trial.id.block);
-        trial.settling = Some(settling(!two || block % 2 == 0));
-        if two && block % 3 == 0 {
+        trial.settling = Some(settling(!two || block.is_multiple_of(2)));
+        if two && block.is_multiple_of(3) {
             trial.operations /= 2;
         }
     }

@@ -76,7 +76,7 @@ mod tests {
     /// Sweep blocks of (clients, operations a second), a start a block, which alternate by `swing`.
     fn swept(plan: &Plan, levels: &[(u32, f64)], blocks: u32, swing: f64) -> Vec<TrialRecord> {
         let one = |block: u32, clients: u32, rate: f64| {
-            let factor = if block % 2 == 0 { 1.0 + swing } else { 1.0 - swing };
+            let factor = if block.is_multiple_of(2) { 1.0 + swing } else { 1.0 - swing };
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,

@@ -250,9 +250,9 @@ impl Runner<'_> {
         let swept = |id: &ArmId| id.0 == ArmId::BASELINE || self.plan.sweep_arms.contains(id);
         let others = self.plan.arms.iter().map(|arm| &arm.id).filter(|id| !swept(id));
         self.left_out = others.cloned().collect();
-        let mut blocks = 0;
+        let mut blocks: u32 = 0;
         while precision::wanting(self.plan, &self.taken).is_some() {
-            if blocks % self.plan.blocks_per_start.max(1) == 0 {
+            if blocks.is_multiple_of(self.plan.blocks_per_start.max(1)) {
                 let last = self.started.iter().map(|one| one.start).max();
                 let start = last.map_or(0, |last| last + 1);
                 if let Some(why) = self.step(&Step::Start { start })? {
