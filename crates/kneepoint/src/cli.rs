@@ -79,7 +79,7 @@ pub(crate) enum Generate {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run an experiment: sweep, account, diagnose, try the cures, report
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Make the report of a run directory again, the same to the byte
     Report(ReportArgs),
     /// Make a report of what another tool has measured: sysbench, pgbench, fio, or a CSV table
@@ -105,6 +105,18 @@ pub(crate) struct RunArgs {
     /// Where the command's throughput is
     #[command(flatten)]
     pub(crate) counting: CountingArgs,
+    /// Try a variant beside the baseline, `NAME: CHANGES`; may be given again
+    ///
+    /// CHANGES are words as for a shell: `over=NAME` for another variant that it adds to,
+    /// `VARIABLE=VALUE` for the system's environment, `set.KEY=VALUE` for a setting of the recipe's
+    /// workload, then another command in place of the one behind `--`:
+    ///
+    /// --variant 'patched: ./bench-new -t {clients}'
+    /// --variant 'jemalloc: LD_PRELOAD=libjemalloc.so.2'
+    /// --variant 'one arena: GLIBC_TUNABLES=glibc.malloc.arena_max=1'
+    /// --variant 'small: set.rows=2000'
+    #[arg(long, value_name = "VARIANT", verbatim_doc_comment)]
+    pub(crate) variant: Vec<String>,
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) levels: Option<Vec<LevelSpec>>,
