@@ -105,6 +105,18 @@ pub(crate) struct RunArgs {
     /// Where the command's throughput is
     #[command(flatten)]
     pub(crate) counting: CountingArgs,
+    /// Try a variant beside the baseline, `NAME: CHANGES`; may be given again
+    ///
+    /// CHANGES are words as for a shell: `over=NAME` for another variant that it adds to,
+    /// `VARIABLE=VALUE` for the system's environment, `set.KEY=VALUE` for a setting of the recipe's
+    /// workload, then another command in place of the one behind `--`:
+    ///
+    /// --variant 'patched: ./bench-new -t {clients}'
+    /// --variant 'jemalloc: LD_PRELOAD=libjemalloc.so.2'
+    /// --variant 'one arena: GLIBC_TUNABLES=glibc.malloc.arena_max=1'
+    /// --variant 'small: set.rows=2000'
+    #[arg(long, value_name = "VARIANT", verbatim_doc_comment)]
+    pub(crate) variant: Vec<String>,
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) levels: Option<Vec<LevelSpec>>,

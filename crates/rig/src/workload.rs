@@ -15,6 +15,7 @@ pub mod postgres;
 mod settings;
 pub mod sqlite;
 
+use crate::environment::{self, Variables};
 use crate::launch;
 use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
@@ -220,7 +221,7 @@ pub trait System: Send {
 
     /// The environment of its processes, sorted by name, without secrets.
     fn environment(&self) -> Vec<(String, String)> {
-        crate::environment::of(self.pids().first().copied(), &[])
+        environment::of(self.pids().first().copied(), &Variables::default())
     }
 
     /// Starts closed-loop clients on the cores of `drive`. Once all of them run, returns the

@@ -8,10 +8,12 @@
 //! * [`fact`]: what a probe saw in one window.
 //! * [`trial`]: one slice of one arm at one level, and its facts.
 //! * [`record`]: a whole run, as it lies in the run directory.
+//! * [`environment`]: which variables change what is measured.
 //! * [`findings`]: what the analysis concluded, each number with an interval.
 
 mod aside;
 mod curve;
+pub mod environment;
 mod estimate;
 pub mod fact;
 pub mod findings;

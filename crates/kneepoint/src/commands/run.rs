@@ -45,6 +45,14 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     let mut recipe = asked_for(args)?;
     if args.protocol == ProtocolArg::Published {
         recipe = recipe.as_published()?;
+        if !args.variant.is_empty() {
+            let problem = "--variant: a published protocol measures the baseline alone";
+            return Err(UsageError(problem.to_owned()).into());
+        }
+    }
+    for variant in &args.variant {
+        let added = recipe.add_variant(variant);
+        added.map_err(|problem| UsageError(format!("--variant: {problem}")))?;
     }
     let whole = recipe.clone();
     let left_out = recipe.leave_out_lacking();
