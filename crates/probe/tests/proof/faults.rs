@@ -156,7 +156,7 @@ fn planted(fault: &Fault) -> tempfile::TempDir {
 /// The events told until the fault shows; none where it does not.
 fn found(number: usize) -> Option<u64> {
     let folder = planted(&FAULTS[number]);
-    let mut host = Host::of(folder.path());
+    let mut host = Host::of(folder.path(), "-O0");
     search(&mut host, 100 + number as u64, EVENTS).err().map(|(told, _)| told)
 }
 

@@ -99,12 +99,12 @@ unsafe fn function<F: Copy>(library: *mut c_void, name: &str) -> F {
 }
 
 impl Host {
-    /// Compiles the programs whose sources lie in `folder`, and loads them.
-    pub(super) fn of(folder: &Path) -> Self {
+    /// Compiles the programs whose sources lie in `folder`, at this level, and loads them.
+    pub(super) fn of(folder: &Path, optimised: &str) -> Self {
         let out = tempfile::tempdir().unwrap();
         let object = out.path().join("account.so");
         let compiled = Command::new("cc")
-            .args(["-std=gnu11", "-O1", "-w", "-shared", "-fPIC", "-fno-strict-aliasing"])
+            .args(["-std=gnu11", optimised, "-w", "-shared", "-fPIC", "-fno-strict-aliasing"])
             .args(["-Wl,-Bsymbolic", "-I"])
             .arg(sources().join("host"))
             .arg("-I")

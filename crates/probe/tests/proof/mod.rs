@@ -111,7 +111,7 @@ fn every_sum_is_as_the_method_says() {
     }
     let events = std::env::var("KNEEPOINT_EVENTS").ok();
     let events = events.map_or(EVENTS, |text| text.parse().expect("KNEEPOINT_EVENTS: a number"));
-    let mut host = Host::of(&sources());
+    let mut host = Host::of(&sources(), "-O2");
     match search(&mut host, 1, events) {
         Ok(told) => {
             println!("{test}: no difference; {told:?}");

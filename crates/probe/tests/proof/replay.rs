@@ -116,7 +116,7 @@ fn recorded_windows_come_to_what_the_collector_said() {
     if !compiler_is_there(test) {
         return;
     }
-    let mut host = Host::of(&sources());
+    let mut host = Host::of(&sources(), "-O2");
     let mut count = 0;
     for entry in std::fs::read_dir(folder()).unwrap() {
         let path = entry.unwrap().path();
