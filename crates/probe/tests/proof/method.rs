@@ -355,7 +355,9 @@ impl<'a> Method<'a> {
         }
         notes.cores[cpu].doing.push((at, gets));
         if gets == class::SYSTEM {
+            // Its process may have left the system by this very switch.
             let life = self.life(notes, next);
+            self.missed[1] += u64::from(life.is_none());
             self.enters(notes, life, at, cpu);
         }
     }
