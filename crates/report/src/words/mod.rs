@@ -1,7 +1,9 @@
 //! The words for what findings name by kind, the same in every format.
 
+pub(crate) mod comparison;
 mod evidence;
 mod loss;
+pub(crate) mod profile;
 pub(crate) mod stability;
 mod trust;
 
