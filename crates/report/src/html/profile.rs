@@ -34,7 +34,7 @@ fn header(profile: &Profile) -> Markup {
         "{}, {} windows, {} threads, {} cores",
         number::brief_seconds(profile.watched),
         profile.windows,
-        number::plain_mean(profile.threads),
+        words::profile::threads(profile),
         number::plain(profile.cores.0)
     );
     let name = Tag::of("p", "recipe")

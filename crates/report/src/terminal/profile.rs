@@ -43,7 +43,7 @@ fn head(profile: &Profile, width: usize) -> Vec<Line> {
     let host = &profile.host;
     let machine = format!(
         "{} threads, {}, {}, {}",
-        number::plain_mean(profile.threads),
+        words::profile::threads(profile),
         words::counted(host.cores, "core"),
         words::short_kernel(&host.kernel),
         words::short_distribution(&host.distribution)
@@ -73,7 +73,8 @@ fn cores(profile: &Profile) -> Vec<Line> {
     if shown.is_empty() {
         return Vec::new();
     }
-    let mut lines: Vec<Line> = title(&format!("Where {} cores go", number::plain(total))).into();
+    let mut lines: Vec<Line> =
+        title(&format!("Where {} go", words::counted(profile.host.cores, "core"))).into();
     for line in shown.iter().take(MOST_LINES) {
         lines.push(
             row(line.kind, line.cores.value.0 / total)
@@ -108,7 +109,7 @@ fn threads(profile: &Profile) -> Vec<Line> {
     if shown.is_empty() {
         return Vec::new();
     }
-    let heading = format!("What {} threads do", number::plain_mean(profile.threads));
+    let heading = format!("What {} threads do", words::profile::threads(profile));
     let heading = match profile.operations {
         Some(_) => heading + ", and for how long of an operation",
         None => heading,

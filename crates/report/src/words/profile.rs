@@ -2,7 +2,7 @@
 
 use crate::number;
 use kneepoint_vocab::findings::{Collector, LineKind};
-use kneepoint_vocab::{Ratio, Unit};
+use kneepoint_vocab::{Profile, Ratio, Unit};
 
 /// What a line is. CPU of a function is neither more nor less than it should be: nobody knows.
 pub(crate) const fn kind(kind: LineKind) -> &'static str {
@@ -30,4 +30,11 @@ pub(crate) fn cost(collector: &Collector) -> Option<String> {
     let reader = collector.reader.map_or(0.0, Unit::get);
     let all = programs + reader;
     (all > 0.0).then(|| format!("collector {} of CPU", number::plain_percent(Ratio(all))))
+}
+
+/// How many threads there were: whole where that is nearly so.
+pub(crate) fn threads(profile: &Profile) -> String {
+    let threads = profile.threads.0;
+    let whole = (threads - threads.round()).abs() < 0.05;
+    if whole { format!("{threads:.0}") } else { number::plain_mean(profile.threads) }
 }
