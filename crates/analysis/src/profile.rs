@@ -10,7 +10,7 @@ use crate::causes::{Context, causes};
 use crate::core_ledger::{Charged, Slot, core_ledger, shown_functions};
 use crate::evidence::Evidence;
 use crate::groups::Groups;
-use crate::losses::{Loss, Rules};
+use crate::losses::{GeneratorLoss, Loss, Rules};
 use crate::number::{estimate, finite, mean, quotient, seconds, tally};
 use crate::slices::{Functions, Row, Slice, digest, sweep_at};
 use crate::stacks::Stacks;
@@ -124,7 +124,7 @@ impl Explained<'_> {
         let rules = Rules {
             functions: self.functions,
             shown: &shown,
-            generator_full: false,
+            generator: GeneratorLoss::Nothing,
             inherent: &[],
         };
         let total = account.balance.total;
