@@ -9,7 +9,7 @@ use crate::accounts::{Account, Accounts, per_operation};
 use crate::causes::{Context, causes};
 use crate::core_ledger::{Charged, Slot, core_ledger, shown_functions};
 use crate::evidence::Evidence;
-use crate::groups::Groups;
+use crate::groups::{Group, Groups};
 use crate::losses::{GeneratorLoss, Loss, Rules};
 use crate::number::{estimate, finite, mean, quotient, seconds, tally};
 use crate::slices::{Functions, Row, Slice, digest, sweep_at};
@@ -27,6 +27,8 @@ use std::collections::BTreeMap;
 pub const SCHEMA: u32 = 1;
 /// Less than this part of C, and of the threads, is not worth a cause.
 const LEAST: f64 = 0.01;
+/// Wake-ups a second below which a waiting thread sleeps.
+const SELDOM: f64 = 10.0;
 /// Lines of threads below this part of all are summed.
 const LEAST_LINE: f64 = 0.005;
 
@@ -134,12 +136,7 @@ impl Explained<'_> {
             Slot::Group(group) => row.waited[group],
             _ => row.runnable,
         };
-        let blamed = (0..groups.list.len()).filter(|group| {
-            matches!(
-                groups.list[*group].kind,
-                CauseKind::Lock | CauseKind::KernelLock | CauseKind::Device
-            )
-        });
+        let blamed = (0..groups.list.len()).filter(|group| is_blamed(groups.list[*group].kind));
         let slots = blamed.map(Slot::Group).chain([Slot::Scheduler]);
         let mut found: Vec<(Slot, f64, f64)> = slots
             .map(|slot| {
@@ -209,8 +206,10 @@ impl Explained<'_> {
         add(LineKind::Running, "running".to_owned(), None, &|row| row.system);
         add(LineKind::Runnable, "waiting for a core".to_owned(), None, &|row| row.runnable);
         let groups = &self.seen.groups.list;
-        let mut shown: Vec<usize> =
-            (0..groups.len()).filter(|group| row.waited[*group] >= least).collect();
+        let asleep = |group: &usize| is_asleep(&groups[*group], *group, row);
+        let mut shown: Vec<usize> = (0..groups.len())
+            .filter(|group| row.waited[*group] >= least && !asleep(group))
+            .collect();
         shown.sort_by(|a, b| row.waited[*b].total_cmp(&row.waited[*a]).then(a.cmp(b)));
         for group in &shown {
             let label = format!("waiting for {}", groups[*group].name);
@@ -219,12 +218,27 @@ impl Explained<'_> {
         }
         let others = "waiting for requests or other processes".to_owned();
         add(LineKind::IdleNoWork, others, None, &|row| row.no_request);
+        let of = |row: &Row, wanted: &dyn Fn(&usize) -> bool| -> f64 {
+            (0..groups.len()).filter(|group| wanted(group)).map(|group| row.waited[group]).sum()
+        };
+        let resting = "asleep, woken less than 10 times a second".to_owned();
+        add(LineKind::IdleNoWork, resting, None, &|row| of(row, &asleep));
         add(LineKind::IdleOther, "waiting for other things".to_owned(), None, &|row| {
-            let rest = |group: &usize| !shown.contains(group);
-            (0..row.waited.len()).filter(rest).map(|group| row.waited[group]).sum()
+            of(row, &|group| !asleep(group) && !shown.contains(group))
         });
         lines
     }
+}
+
+/// Whether threads that wait so have nothing to do, as timers and idle pools do: it is no lock or
+/// device, and they are seldom woken.
+fn is_asleep(what: &Group, group: usize, row: &Row) -> bool {
+    !is_blamed(what.kind) && row.waits[group] < SELDOM * row.waited[group]
+}
+
+/// Whether waits of this kind are somebody's fault.
+fn is_blamed(kind: CauseKind) -> bool {
+    matches!(kind, CauseKind::Lock | CauseKind::KernelLock | CauseKind::Device)
 }
 
 /// All threads of a row, whatever they do.

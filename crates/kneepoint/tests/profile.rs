@@ -5,9 +5,9 @@
 
 mod common;
 
-use common::{Sandbox, alone, eventually, is_root};
-use kneepoint_vocab::Profile;
+use common::{Sandbox, alone, eventually, fixture, is_root};
 use kneepoint_vocab::findings::CauseKind;
+use kneepoint_vocab::{Level, Phase, Plan, Profile, ProtocolName};
 use serde_json::Value;
 use std::fs;
 use std::io::Read as _;
@@ -126,6 +126,40 @@ fn speaks_of_no_operations(value: &Value, path: &str) {
         }
         _ => {}
     }
+}
+
+/// A level of a recorded run, as if nobody had counted there.
+#[test]
+fn a_recorded_level_reads_as_a_profile() {
+    let mut record = kneepoint_lab::open(&fixture("sqlite-shared-cache")).unwrap();
+    let level = Level { clients: 2, cores: 2 };
+    record.plan.protocol = ProtocolName::Profile;
+    record.plan.operation = Plan::UNCOUNTED.to_owned();
+    record.plan.summary = "sqlite 42".to_owned();
+    record.plan.focus = level;
+    record.plan.levels = vec![level];
+    record.trials.retain(|trial| {
+        trial.id.level == level && trial.id.phase == Phase::Sweep && trial.counts()
+    });
+    record.trials.iter_mut().for_each(|trial| trial.operations = trial.counted_over.0);
+    let told = kneepoint_analysis::profile::profile(&record);
+    let cores: f64 = told.core_lines.iter().map(|line| line.cores.value.0).sum();
+    assert!((cores - 2.0).abs() < 1e-6, "{:?}", told.core_lines);
+    let first = &told.causes[0].cause;
+    assert_eq!(first.name, "mutex in sqlite3BtreeEnter");
+    assert!(first.wait_per_operation.is_none());
+    // What the lock loses here includes all of its calls, not only those above another level's.
+    let run =
+        kneepoint_analysis::analyse(&kneepoint_lab::open(&fixture("sqlite-shared-cache")).unwrap());
+    assert!(first.lost.value.0 >= run.causes[0].lost.value.0 - 0.01, "{:?}", first.lost);
+    let json = serde_json::to_value(&told).unwrap();
+    speaks_of_no_operations(&json, "");
+    let text = kneepoint_report::terminal::profile::render(&told, 80, false);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    for word in ["operation", "throughput", "clients"] {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
+    insta::assert_snapshot!("profile-terminal", text);
 }
 
 #[test]

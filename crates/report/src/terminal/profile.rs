@@ -67,9 +67,13 @@ fn title(words: &str) -> [Line; 2] {
 
 fn cores(profile: &Profile) -> Vec<Line> {
     let total = profile.cores.0;
-    let shown = |line: &&CoreLine| line.cores.value.0.abs() >= LEAST * total;
+    // The greatest lines, in the ledger's order.
+    let size = |line: &CoreLine| line.cores.value.0.abs();
+    let mut sizes: Vec<f64> = profile.core_lines.iter().map(size).collect();
+    sizes.sort_by(|a, b| b.total_cmp(a));
+    let least = sizes.get(MOST_LINES - 1).copied().unwrap_or(0.0).max(LEAST * total);
     let (shown, rest): (Vec<&CoreLine>, Vec<&CoreLine>) =
-        profile.core_lines.iter().partition(shown);
+        profile.core_lines.iter().partition(|line| size(line) >= least);
     if shown.is_empty() {
         return Vec::new();
     }
