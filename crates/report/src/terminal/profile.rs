@@ -67,28 +67,29 @@ fn title(words: &str) -> [Line; 2] {
 
 fn cores(profile: &Profile) -> Vec<Line> {
     let total = profile.cores.0;
+    let all = &profile.core_lines;
+    let size = |at: usize| all[at].cores.value.0.abs();
     // The greatest lines, in the ledger's order.
-    let size = |line: &CoreLine| line.cores.value.0.abs();
-    let mut sizes: Vec<f64> = profile.core_lines.iter().map(size).collect();
-    sizes.sort_by(|a, b| b.total_cmp(a));
-    let least = sizes.get(MOST_LINES - 1).copied().unwrap_or(0.0).max(LEAST * total);
-    let (shown, rest): (Vec<&CoreLine>, Vec<&CoreLine>) =
-        profile.core_lines.iter().partition(|line| size(line) >= least);
+    let mut chosen: Vec<usize> = (0..all.len()).filter(|at| size(*at) >= LEAST * total).collect();
+    chosen.sort_by(|a, b| size(*b).total_cmp(&size(*a)).then(a.cmp(b)));
+    chosen.truncate(MOST_LINES);
+    let (shown, rest): (Vec<usize>, Vec<usize>) =
+        (0..all.len()).partition(|at| chosen.contains(at));
+    let shown: Vec<&CoreLine> = shown.into_iter().map(|at| &all[at]).collect();
     if shown.is_empty() {
         return Vec::new();
     }
     let mut lines: Vec<Line> =
         title(&format!("Where {} go", words::counted(profile.host.cores, "core"))).into();
-    for line in shown.iter().take(MOST_LINES) {
+    for line in &shown {
         lines.push(
             row(line.kind, line.cores.value.0 / total)
                 .plain(&text::pad(&number::plain_cores(line.cores.value), NUMBER))
                 .then(Style::Faint, &text::disarm(&line.label)),
         );
     }
-    let left = shown.iter().skip(MOST_LINES).chain(&rest);
-    let (count, sum) =
-        left.fold((0, 0.0), |(count, sum), line| (count + 1, sum + line.cores.value.0));
+    let sum: f64 = rest.iter().map(|at| all[*at].cores.value.0).sum();
+    let count = rest.len();
     if count > 0 {
         let said = format!("{count} more: {}", number::plain_cores(kneepoint_vocab::Cores(sum)));
         lines.push(Line::new(Style::Faint, &format!("  {said}")));
