@@ -291,3 +291,20 @@ fn who_cannot_be_watched_is_refused_in_one_line() {
     refused(&["--pid", "1", "--", "true"], 2, &["cannot be used with"]);
     sandbox.assert_clean(None, &[]);
 }
+
+#[test]
+fn somebody_else_s_process_is_refused() {
+    if !is_root() {
+        println!("SKIP somebody_else_s_process_is_refused: needs root to become nobody");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = sleeper.id().to_string();
+    let ran = common::ran(sandbox.as_nobody(&["profile", "--pid", &pid]));
+    let lives = sleeper.try_wait().unwrap().is_none();
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    ran.refused(1, &["belongs to another user"]);
+    assert!(lives);
+}
