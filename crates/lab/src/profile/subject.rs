@@ -103,7 +103,8 @@ fn may_watch(pid: u32, name: &str) -> Result<()> {
 /// All processes of a group that are programs, Kneepoint apart.
 fn of_group(path: &Path) -> Result<Vec<Found>> {
     let told = path.display();
-    let place = if path.starts_with(GROUPS) {
+    // A whole path may lie in another mount of the hierarchy.
+    let place = if path.is_absolute() && path.join("cgroup.procs").exists() {
         path.to_owned()
     } else {
         Path::new(GROUPS).join(path.strip_prefix("/").unwrap_or(path))
