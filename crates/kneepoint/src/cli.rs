@@ -1,5 +1,11 @@
 //! The command line, as plain structures: parsed here, acted on in [`crate::commands`].
 
+mod compare;
+mod profile;
+
+pub(crate) use compare::CompareArgs;
+pub(crate) use profile::ProfileArgs;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kneepoint_lab::import::Format;
 use kneepoint_rig::recipe::LevelSpec;
@@ -44,6 +50,7 @@ Exit codes:
   0  done
   1  something went wrong; the message says what
   2  the command line is wrong
+  3  a condition of `compare --fail-if` holds
   4  there is a report, and it says why it should not be relied on";
 
 /// What `--generate` prints.
@@ -55,6 +62,10 @@ pub(crate) enum Generate {
     ManRun,
     /// That of `kneepoint report`
     ManReport,
+    /// That of `kneepoint compare`
+    ManCompare,
+    /// That of `kneepoint profile`
+    ManProfile,
     /// That of `kneepoint import`
     ManImport,
     /// That of `kneepoint list`
@@ -80,8 +91,12 @@ pub(crate) enum Generate {
 pub(crate) enum Command {
     /// Run an experiment: sweep, account, diagnose, try the cures, report
     Run(Box<RunArgs>),
+    /// Watch a running process: where its cores and its threads' time go
+    Profile(ProfileArgs),
     /// Make the report of a run directory again, the same to the byte
     Report(ReportArgs),
+    /// Compare runs of one experiment: versions, machines, kernels, dates
+    Compare(CompareArgs),
     /// Make a report of what another tool has measured: sysbench, pgbench, fio, or a CSV table
     Import(ImportArgs),
     /// List recipes, treatments and collectors, and whether they can run here

@@ -10,8 +10,11 @@
 //! * [`record`]: a whole run, as it lies in the run directory.
 //! * [`environment`]: which variables change what is measured.
 //! * [`findings`]: what the analysis concluded, each number with an interval.
+//! * [`profile`]: the same of one level of a system that ran already.
+//! * [`comparison`]: what several runs say beside each other.
 
 mod aside;
+pub mod comparison;
 mod curve;
 pub mod environment;
 mod estimate;
@@ -19,11 +22,13 @@ pub mod fact;
 pub mod findings;
 mod instruments;
 pub mod plan;
+pub mod profile;
 pub mod record;
 mod stability;
 pub mod trial;
 pub mod units;
 
+pub use comparison::Comparison;
 pub use fact::{
     CollectorCost, CoreTime, DeviceCounters, Fact, Holders, Loss, MachineCounters, Pressure,
     StackId, StackKind, StackWeight, TaskCpu, TaskOwner, ThreadRole, ThreadTime, Tier, Wait,
@@ -31,6 +36,7 @@ pub use fact::{
 };
 pub use findings::{Estimate, Findings};
 pub use plan::{ArmId, ArmPlan, ArmRole, Clients, Level, LevelOrder, Plan, ProtocolName};
+pub use profile::Profile;
 pub use record::{
     ArmStart, EndFile, FileSum, Frame, Host, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
     StoppedBy,

@@ -100,6 +100,8 @@ pub enum ProtocolName {
     Published,
     /// Results of other tools: nothing was measured by Kneepoint.
     Imported,
+    /// One level of a system that ran already; see [`Plan::is_counted`].
+    Profile,
 }
 
 /// The whole design of a run.
@@ -175,6 +177,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What `operation` is where nothing was counted: operations of slices are then the
+    /// nanoseconds of their windows, so that what is told of an operation is told of time.
+    pub const UNCOUNTED: &'static str = "nanoseconds";
+
+    /// Whether operations were counted. Only a profile may be without.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.protocol != ProtocolName::Profile || self.operation != Self::UNCOUNTED
+    }
+
     /// The arm of this name.
     #[must_use]
     pub fn arm(&self, id: &ArmId) -> Option<&ArmPlan> {

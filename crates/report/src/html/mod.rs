@@ -14,6 +14,7 @@ mod instruments;
 mod ledgers;
 mod markup;
 mod policy;
+pub mod profile;
 mod scale;
 mod stack;
 mod table;

@@ -1,8 +1,10 @@
 //! The end of a run on one terminal screen: the same four answers as the page, in text.
 
+pub mod comparison;
 mod curve;
 mod ledger;
 mod line;
+pub mod profile;
 mod seen;
 mod several;
 mod stability;

@@ -1,8 +1,10 @@
 //! The words for what findings name by kind, the same in every format.
 
 mod aside;
+pub(crate) mod comparison;
 mod evidence;
 mod loss;
+pub(crate) mod profile;
 pub(crate) mod stability;
 mod trust;
 
