@@ -5,6 +5,8 @@
 //! * [`amdahl`]: its special case without coherency.
 //! * [`decision`]: which treatments of a run are decided; the lab and the analysis share it.
 //! * [`proven`]: whether a variant was shown to be what it claims to be.
+//! * [`queueing`]: queues with exact results, open and closed.
+//! * [`sim`]: the simulator of threads, cores, schedulers and locks; [`twin`]: the file it runs.
 //! * [`law`]: what both fits share: effective clients, relative residuals, identifiability.
 //!
 //! A law describes the levels it was fitted to. What the levels cannot determine is said in
@@ -15,6 +17,7 @@ pub mod bounds;
 pub mod decision;
 pub mod law;
 pub mod proven;
+pub mod queueing;
 pub mod sim;
 pub mod twin;
 pub mod usl;
