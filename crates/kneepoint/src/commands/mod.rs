@@ -4,6 +4,8 @@ pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod list;
+pub(crate) mod predict;
 pub(crate) mod recover;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod simulate;
