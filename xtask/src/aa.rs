@@ -78,25 +78,38 @@ fn alone(name: &str) -> Result<String> {
 }
 
 fn shortened(text: &str) -> Result<String> {
-    let mut recipe: toml::Table = text.parse()?;
-    for part in ["treatments", "variant", "published"] {
-        recipe.remove(part);
-    }
-    let table = |recipe: &mut toml::Table, name: &str| -> toml::Table {
-        recipe.get(name).and_then(toml::Value::as_table).cloned().unwrap_or_default()
-    };
-    let mut sweep = table(&mut recipe, "sweep");
+    let mut recipe = untreated(text)?;
+    let sweep = table(&mut recipe, "sweep")?;
     let focus = sweep.get("focus").cloned().context("the recipe has no focus")?;
-    sweep.remove("treatments");
     sweep.insert("clients".to_owned(), toml::Value::Array(vec![focus]));
-    let mut protocol = table(&mut recipe, "protocol");
+    let protocol = table(&mut recipe, "protocol")?;
     protocol.insert("sweep_blocks".to_owned(), toml::Value::Integer(1));
     protocol.insert("blocks_per_start".to_owned(), toml::Value::Integer(1));
-    let looks = vec![toml::Value::Integer(BLOCKS), toml::Value::Integer(BLOCKS)];
-    protocol.insert("effect_blocks".to_owned(), toml::Value::Array(looks));
-    recipe.insert("sweep".to_owned(), toml::Value::Table(sweep));
-    recipe.insert("protocol".to_owned(), toml::Value::Table(protocol));
+    effect_blocks(protocol, BLOCKS);
     Ok(toml::to_string(&recipe)?)
+}
+
+/// A recipe without its treatments.
+pub(crate) fn untreated(text: &str) -> Result<toml::Table> {
+    let mut recipe: toml::Table = text.parse()?;
+    for part in ["treatments", "variant"] {
+        recipe.remove(part);
+    }
+    table(&mut recipe, "sweep")?.remove("treatments");
+    table(&mut recipe, "protocol")?.remove("published");
+    Ok(recipe)
+}
+
+/// A table of a recipe, made where it lacks.
+pub(crate) fn table<'a>(recipe: &'a mut toml::Table, name: &str) -> Result<&'a mut toml::Table> {
+    let entry = recipe.entry(name).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    entry.as_table_mut().with_context(|| format!("{name} is no table"))
+}
+
+/// Just so many effect blocks.
+pub(crate) fn effect_blocks(protocol: &mut toml::Table, blocks: i64) {
+    let looks = vec![toml::Value::Integer(blocks); 2];
+    protocol.insert("effect_blocks".to_owned(), toml::Value::Array(looks));
 }
 
 fn one(options: &Options, recipe: &Path, number: u32) -> Result<Value> {

@@ -1,13 +1,14 @@
 //! Does Kneepoint count what a person counts who drives the same server by hand?
 //!
-//! A server of the recipe's kind and settings is brought up, with the priority of everybody. Each
-//! round drives it at each level, in random order, with plain `sysbench` or `pgbench`, and between
-//! the rounds Kneepoint runs the recipe on servers of its own. Both see the same drift of the
+//! Each round brings up a server of the recipe's kind and settings, with the priority of everybody,
+//! and drives it at each level, in random order, with plain `sysbench` or `pgbench`; between the
+//! rounds Kneepoint runs the recipe on servers of its own. Both see the same drift of the
 //! machine so, and each level is compared over all rounds.
 
 mod generator;
 mod table;
 
+use crate::aa::{effect_blocks, table, untreated};
 use anyhow::{Context, Result, bail, ensure};
 use generator::Hand;
 use kneepoint_rig::recipe::Recipe;
@@ -61,7 +62,7 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     let mut apart = Vec::new();
     for name in &options.recipes {
         let levels = compare(&options, name).with_context(|| name.clone())?;
-        let (text, agrees) = table::of(name, &levels);
+        let (text, agrees) = self::table::of(name, &levels);
         let file = options.out.join(format!("by-hand-{name}.txt"));
         std::fs::write(&file, &text).with_context(|| file.display().to_string())?;
         println!("{text}\n{}\n", file.display());
@@ -111,7 +112,8 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
     let mut clients = options.clients.clone().unwrap_or_else(|| vec![1, 2, 8, last]);
     clients.sort_unstable();
     clients.dedup();
-    let kept = generator_cores(&options.program, name, &clients)?;
+    let sweep = sweep_alone(options, name)?;
+    let kept = generator_cores(&options.program, &sweep, &clients)?;
     let scratch = Scratch::create()?;
     let setup = Setup {
         server: options.program.clone(),
@@ -124,13 +126,14 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
         undo: Undo::begin(scratch.path(), &options.program),
     };
     recipe.workload.prepare(&setup)?;
-    let system = recipe.workload.start(&setup)?;
-    let server = *system.pids().first().context("the server has no process")?;
-    let hand = Hand::of(recipe.workload.name(), &recipe.settings, server, kept)?;
     let mut order = Generator::new(u64::from(std::process::id()));
     let mut levels: BTreeMap<u32, Level> = BTreeMap::new();
     for round in 0..options.rounds {
-        by_kneepoint(options, name, round, &clients, &mut levels)?;
+        by_kneepoint(options, (name, &sweep), round, &clients, &mut levels)?;
+        // One process differs from the next, so each round has one of its own.
+        let system = recipe.workload.start(&Setup { start: round, ..setup.clone() })?;
+        let server = *system.pids().first().context("the server has no process")?;
+        let hand = Hand::of(recipe.workload.name(), &recipe.settings, server, kept)?;
         let mut shuffled = clients.clone();
         order.shuffle(&mut shuffled);
         for level in shuffled {
@@ -140,9 +143,9 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
             entry.hand.push(counted.settled);
             entry.whole.push(counted.whole);
         }
+        system.stop()?;
     }
-    by_kneepoint(options, name, options.rounds, &clients, &mut levels)?;
-    system.stop()?;
+    by_kneepoint(options, (name, &sweep), options.rounds, &clients, &mut levels)?;
     Ok(levels)
 }
 
@@ -150,14 +153,28 @@ fn list(clients: &[u32]) -> String {
     clients.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
+/// The recipe without treatments, in a file: what is compared is the curve.
+fn sweep_alone(options: &Options, name: &str) -> Result<PathBuf> {
+    let path = crate::root().join(format!("recipes/{name}.toml"));
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let mut recipe = untreated(&text)?;
+    effect_blocks(table(&mut recipe, "protocol")?, 1);
+    let file = options.out.join(format!("{name}.toml"));
+    std::fs::write(&file, toml::to_string(&recipe)?).with_context(|| file.display().to_string())?;
+    Ok(file)
+}
+
 /// How many cores Kneepoint gives to the generator alone.
-fn generator_cores(program: &Path, name: &str, clients: &[u32]) -> Result<usize> {
+fn generator_cores(program: &Path, recipe: &Path, clients: &[u32]) -> Result<usize> {
     let output = Command::new(program)
-        .args(["run", name, "--dry-run", "--json", "--levels", &list(clients)])
+        .arg("run")
+        .arg(recipe)
+        .args(["--dry-run", "--json", "--levels", &list(clients)])
         .output()
         .with_context(|| program.display().to_string())?;
     let plan: Value = serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("the plan of {name}: {}", String::from_utf8_lossy(&output.stderr).trim())
+        let said = String::from_utf8_lossy(&output.stderr);
+        format!("the plan of {}: {}", recipe.display(), said.trim())
     })?;
     Ok(plan["generator_cores"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0))
 }
@@ -165,14 +182,15 @@ fn generator_cores(program: &Path, name: &str, clients: &[u32]) -> Result<usize>
 /// One run of the recipe; its throughput at each level.
 fn by_kneepoint(
     options: &Options,
-    name: &str,
+    (name, recipe): (&str, &Path),
     round: u32,
     clients: &[u32],
     levels: &mut BTreeMap<u32, Level>,
 ) -> Result<()> {
     let output = Command::new(&options.program)
-        .args(["run", name, "--json", "--budget", &options.budget, "--levels", &list(clients)])
-        .arg("--out")
+        .arg("run")
+        .arg(recipe)
+        .args(["--json", "--budget", &options.budget, "--levels", &list(clients), "--out"])
         .arg(options.out.join(format!("{name}-{round}")))
         .stdin(Stdio::null())
         .output()
@@ -188,5 +206,7 @@ fn by_kneepoint(
         println!("{name}  round {round}  {level:>3} clients, Kneepoint  {found:.0}/s");
         levels.entry(level).or_default().kneepoint.push(found);
     }
+    let half = findings["protocol"]["precision"].as_f64().unwrap_or(f64::NAN);
+    println!("{name}  round {round}  interval at the peak +-{:.1} %", 100.0 * half);
     Ok(())
 }

@@ -64,7 +64,7 @@ use crate::causes::Context;
 use crate::core_ledger::{Charged, Slot};
 use crate::evidence::Evidence;
 use crate::groups::Groups;
-use crate::losses::{LEAST_LOSS, Loss, Rules};
+use crate::losses::{GeneratorLoss, LEAST_LOSS, Loss, Rules};
 use crate::slices::{Functions, Slice, digest, sweep_at};
 use crate::stacks::Stacks;
 use crate::story::Story;
@@ -293,7 +293,7 @@ impl Why<'_> {
         let rules = Rules {
             functions: &self.functions,
             shown: &shown,
-            generator_full: full,
+            generator: GeneratorLoss::of(full, account),
             inherent: &inherent,
         };
         let losses = account.map(|account| losses::losses(&self.accounts, account, &rules));

@@ -79,6 +79,16 @@ fn a_generator_is_a_cause_by_what_it_takes_more() {
     assert!(focus.core.closes_to.0 < 1e-6);
 }
 
+#[test]
+fn a_generator_that_costs_a_fifth_more_in_a_crowd_is_no_cause() {
+    let mut record = empty(&[1, 2], 2);
+    record.plan.clients = Clients::Apart;
+    sweep(&mut record, 5, |clients| served(clients, if clients == 1 { 0.45 } else { 0.54 }));
+    let findings = analyse(&record);
+    assert!(!kinds(&findings).contains(&CauseKind::Generator), "{:#?}", findings.causes);
+    assert!(lock(&findings).share.value.0 > 0.99, "{:?}", lock(&findings).share);
+}
+
 /// `PostgreSQL` with one row: transactions poll for it, and the one that commits signals the next.
 /// 0 work, 1 the wake-up, 2 the wait, 3 going to sleep, 4 waiting for a request.
 fn one_row() -> RunRecord {

@@ -21,6 +21,14 @@ struct Holder {
     program: u32,
 }
 
+/// A test that fails leaves nothing: the guardian of a holder that was killed puts all back.
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 fn hold(parent: &Path, mount: bool) -> Holder {
     let mut command = Command::new(SERVER);
     command.arg("change").arg(parent).stdout(Stdio::piped());
