@@ -15,6 +15,7 @@ mod error_rates;
 mod faults;
 #[path = "../../crates/rig/tests/support/leftovers.rs"]
 mod leftovers;
+mod predictors;
 mod recipes;
 mod require;
 mod setup;
@@ -44,6 +45,10 @@ cargo xtask COMMAND
   aa [--recipes A,B] [--comparisons N] [--out DIR] [--program FILE]
                             compare systems with themselves, N times in all (40), with the release
                             build: hardly any comparison may claim a difference
+  predictors [--fit] [--series DIR]
+                            errors of forecasts from throughput alone on public series, each by
+                            weights that did not learn from it; --fit makes the weights and the
+                            table of docs/prediction.md anew
   by-hand RECIPE... [--rounds N] [--seconds S] [--clients 1,2,8] [--budget TIME] [--out DIR]
           [--program FILE]
                             drive the same server with plain sysbench or pgbench, in turn with
@@ -71,6 +76,7 @@ fn main() -> ExitCode {
         ["bpf", "--check"] => bpf::run(true),
         ["ten", flags @ ..] => ten::run(flags),
         ["by-hand", flags @ ..] => by_hand::run(flags),
+        ["predictors", flags @ ..] => predictors::run(flags),
         ["recipes", flags @ ..] => recipes::run(flags),
         ["faults", flags @ ..] => faults::run(flags),
         ["bench-probe", flags @ ..] => bench_probe::run(flags),

@@ -6,6 +6,7 @@ mod profile;
 pub(crate) use compare::CompareArgs;
 pub(crate) use profile::ProfileArgs;
 
+use crate::twin_args::{PredictArgs, SimulateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kneepoint_lab::import::Format;
 use kneepoint_rig::recipe::LevelSpec;
@@ -68,6 +69,10 @@ pub(crate) enum Generate {
     ManProfile,
     /// That of `kneepoint import`
     ManImport,
+    /// That of `kneepoint predict`
+    ManPredict,
+    /// That of `kneepoint simulate`
+    ManSimulate,
     /// That of `kneepoint list`
     ManList,
     /// That of `kneepoint doctor`
@@ -99,6 +104,10 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Make a report of what another tool has measured: sysbench, pgbench, fio, or a CSV table
     Import(ImportArgs),
+    /// Forecast levels that a run did not measure, from its curve, with intervals
+    Predict(PredictArgs),
+    /// Simulate a machine of cores, threads and locks, described by a twin file
+    Simulate(SimulateArgs),
     /// List recipes, treatments and collectors, and whether they can run here
     List(ListArgs),
     /// Say what this machine can measure, and how to get the rest
@@ -306,7 +315,7 @@ pub(crate) struct DoctorArgs {
 }
 
 /// `5%` or `0.05`, greater than 0 and at most 100 %.
-fn parse_ratio(text: &str) -> Result<Ratio, String> {
+pub(crate) fn parse_ratio(text: &str) -> Result<Ratio, String> {
     let (digits, scale) = match text.trim().strip_suffix('%') {
         Some(digits) => (digits, 100.0),
         None => (text, 1.0),

@@ -7,6 +7,7 @@ mod commands;
 mod print;
 mod progress;
 mod signals;
+mod twin_args;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -71,6 +72,8 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Import(args)) => commands::import::import(&args),
         Some(Command::Report(args)) => commands::report::report(&args),
         Some(Command::Compare(args)) => commands::compare::compare(&args),
+        Some(Command::Predict(args)) => commands::predict::predict(&args),
+        Some(Command::Simulate(args)) => commands::simulate::simulate(&args),
         Some(Command::List(args)) => commands::list::list(&args),
         Some(Command::Doctor(args)) => commands::doctor::doctor(&args),
         Some(Command::Recover(args)) => commands::recover::recover(&args),

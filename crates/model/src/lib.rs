@@ -5,6 +5,10 @@
 //! * [`amdahl`]: its special case without coherency.
 //! * [`decision`]: which treatments of a run are decided; the lab and the analysis share it.
 //! * [`proven`]: whether a variant was shown to be what it claims to be.
+//! * [`predict`]: forecasts from throughput alone, with intervals that were checked.
+//! * [`queueing`]: queues with exact results, open and closed.
+//! * [`sim`]: the simulator of threads, cores, schedulers and locks; [`twin`]: the file it runs;
+//!   [`sweep`]: many levels of it.
 //! * [`law`]: what both fits share: effective clients, relative residuals, identifiability.
 //!
 //! A law describes the levels it was fitted to. What the levels cannot determine is said in
@@ -14,8 +18,11 @@ pub mod amdahl;
 pub mod bounds;
 pub mod decision;
 pub mod law;
+pub mod predict;
 pub mod proven;
+pub mod queueing;
 pub mod sim;
+pub mod sweep;
 pub mod twin;
 pub mod usl;
 

@@ -116,6 +116,15 @@ impl Twin {
         }
     }
 
+    /// The name in the file of a simulated object: that of all copies, where there are some.
+    #[must_use]
+    pub fn object<'n>(&self, name: &'n str) -> &'n str {
+        let Some((base, number)) = name.rsplit_once(' ') else { return name };
+        let copies = self.lock.get(base).map(|it| it.copies);
+        let copies = copies.or_else(|| self.device.get(base).map(|it| it.copies)).unwrap_or(1);
+        if copies > 1 && number.parse::<u32>().is_ok() { base } else { name }
+    }
+
     pub(super) fn wrong(&self, place: Option<Place>, message: impl Into<String>) -> TwinError {
         TwinError::at(&self.text, place, message)
     }
