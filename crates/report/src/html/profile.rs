@@ -149,7 +149,7 @@ fn cause(one: &ProfileCause) -> Markup {
     let holders: Vec<String> = cause
         .holders
         .iter()
-        .map(|(state, share)| format!("{state} {}", number::plain_percent(*share)))
+        .map(|(state, share)| format!("{} {}", state.as_str(), number::plain_percent(*share)))
         .collect();
     if !holders.is_empty() {
         out.push(&Tag::new("p").text(&format!("Holder: {}.", holders.join(", "))).done());

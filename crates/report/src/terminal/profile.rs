@@ -5,7 +5,8 @@ use crate::number;
 use crate::text;
 use crate::words;
 use kneepoint_vocab::Profile;
-use kneepoint_vocab::findings::{CoreLine, Severity};
+use kneepoint_vocab::Ratio;
+use kneepoint_vocab::findings::{CoreLine, HolderState, Severity};
 use kneepoint_vocab::profile::{ProfileCause, ThreadsLine};
 
 /// Lines of each part.
@@ -167,9 +168,11 @@ fn cause(one: &ProfileCause, rank: usize, width: usize) -> Vec<Line> {
     if let Some(mean) = cause.wait_mean {
         parts.push(format!("{} each", number::brief_seconds(mean)));
     }
-    let known = cause.holders.iter().filter(|(state, share)| state != "not known" && share.0 > 0.0);
+    let seen =
+        |(state, share): &&(HolderState, Ratio)| *state != HolderState::Unknown && share.0 > 0.0;
+    let known = cause.holders.iter().filter(seen);
     if let Some((state, share)) = known.max_by(|a, b| a.1.0.total_cmp(&b.1.0)) {
-        parts.push(format!("holder {state} {}", number::plain_percent(*share)));
+        parts.push(format!("holder {} {}", state.as_str(), number::plain_percent(*share)));
     }
     lines.push(Line::new(Style::Plain, &format!("     {}", parts.join(", "))));
     let unsaid = cause.path.iter().filter(|frame| !cause.name.contains(frame.as_str()));
