@@ -132,9 +132,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PROTOCOL", default_value = "default", hide_default_value = true)]
     #[arg(hide_possible_values = true)]
     pub(crate) protocol: ProtocolArg,
-    /// Go on with a small effect until it is known to this half-width, e.g. `5%`
+    /// Go on until small effects and the peak of the curve are known to this half-width, e.g. `5%`
+    /// [default: 5% and 8%]
     #[arg(long, value_parser = parse_ratio)]
     pub(crate) precision: Option<Ratio>,
+    /// Trust the result although the collector takes up to so much of the throughput, e.g. `30%`
+    /// [default: 15%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_ratio)]
+    pub(crate) allow_overhead: Option<Ratio>,
     /// Measure no longer than this, e.g. `80s` or `5m`
     #[arg(long, value_parser = parse_duration)]
     pub(crate) budget: Option<Nanos>,

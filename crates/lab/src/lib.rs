@@ -13,11 +13,13 @@
 
 mod arms;
 mod clock;
+mod disturbance;
 pub mod import;
 pub mod open;
 pub mod options;
 pub mod order;
 pub mod plan;
+mod precision;
 mod progress;
 pub mod regular;
 pub mod run;

@@ -234,6 +234,13 @@ pub trait System: Send {
     /// than [`Setup::max_clients`].
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>>;
 
+    /// Threads that serve the clients once they have settled, where the system tells them by what
+    /// they do: at their start it may have been wrong. None where what [`System::begin`] said
+    /// holds.
+    fn settled_clients(&mut self, _clients: u32) -> Option<Vec<u32>> {
+        None
+    }
+
     /// Whether the clients still work; false once a fixed amount of work is done. Asked now and
     /// then while the window is open, so it must be cheap.
     ///

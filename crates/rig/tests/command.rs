@@ -191,6 +191,25 @@ fn threads_that_work_are_the_clients() {
     stage.clean();
 }
 
+/// Who starts the others is busy first, and only waits for them then.
+#[test]
+fn who_waits_for_its_workers_is_no_client() {
+    let stage = Stage::new();
+    let run = "n=0; while [ $n -lt 100000 ]; do n=$((n + 1)); done; \
+               for i in 1 2; do (while :; do :; done) & p=\"$p $!\"; done; \
+               trap 'kill $p; exit 0' TERM; echo 5 ops/s; wait";
+    let settings = [("run", run), ("shell", "yes"), ("until", "stopped")];
+    let mut system = stage.started(&settings).unwrap();
+    let first = system.begin(&Drive::new(2, WINDOW)).unwrap();
+    let shell = system.pids()[0];
+    // On a busy machine it takes a while until they work.
+    let settled = (0..50).map(|_| system.settled_clients(2).unwrap()).find(|now| now.len() == 2);
+    let settled = settled.unwrap_or_else(|| panic!("nobody works, at first {first:?}"));
+    assert!(!settled.contains(&shell), "{settled:?} with {shell}");
+    drop(system);
+    stage.clean();
+}
+
 #[test]
 fn hooks_run_in_order_and_the_last_one_after_a_failure_too() {
     let stage = Stage::new();

@@ -11,6 +11,7 @@
 //! * [`environment`]: which variables change what is measured.
 //! * [`findings`]: what the analysis concluded, each number with an interval.
 
+mod aside;
 mod curve;
 pub mod environment;
 mod estimate;

@@ -156,8 +156,16 @@ pub struct Plan {
     /// Half-width of the 95 % interval of a small effect at which it may stop. Large ones, and
     /// none, may stop as soon as they are told for sure.
     pub precision: Ratio,
+    /// Half-width of the interval of the throughput at the peak, as a share of it, at which the
+    /// sweep needs no further blocks; absent where it is as long as planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_precision: Option<Ratio>,
     /// Smallest effect that matters: below it the verdict is 'no effect'.
     pub smallest_effect: Ratio,
+    /// The part of the throughput that the collector may take before the result is not to be
+    /// trusted, where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_overhead: Option<Ratio>,
     /// Wall-clock budget of the whole run.
     pub budget: Nanos,
     /// Foreign CPU above this share of capacity pollutes a slice.
@@ -214,6 +222,8 @@ mod tests {
             blocks_per_start: 1,
             precision: Ratio(0.05),
             smallest_effect: Ratio(0.05),
+            allowed_overhead: None,
+            sweep_precision: None,
             budget: Nanos(1),
             foreign_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),

@@ -69,6 +69,7 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
         generator_cores: args.generator_cores,
         seed: args.seed,
         precision: args.precision,
+        allowed_overhead: args.allow_overhead,
         budget: args.budget,
         tier: args.tier.map(Into::into),
         directory: args.out.clone().unwrap_or_else(|| default_directory(&host.begun)),

@@ -321,6 +321,14 @@ impl System for Commanded {
         Ok(if apart { Vec::new() } else { workers })
     }
 
+    fn settled_clients(&mut self, clients: u32) -> Option<Vec<u32>> {
+        if self.instance.server.is_some() {
+            return None;
+        }
+        let run = self.run.as_mut()?;
+        working::workers_now(&mut run.process, clients)
+    }
+
     fn working(&mut self) -> anyhow::Result<bool> {
         self.instance.check()?;
         let run = self.running()?;

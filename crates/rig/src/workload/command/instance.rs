@@ -180,7 +180,8 @@ impl Instance {
             0 => placement::allowed().len(),
             own => own,
         };
-        let mut lasts = Duration::from_nanos(drive.lasts.0) + working::look(drive.clients);
+        let looks = working::look(drive.clients) + working::longest_look(drive.clients);
+        let mut lasts = Duration::from_nanos(drive.lasts.0) + looks;
         if self.settings.counter().is_some() {
             // It is ended once the window has closed, and must not end by itself before.
             lasts = lasts * 4 + COUNTED_LONGER;
