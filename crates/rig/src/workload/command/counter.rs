@@ -176,8 +176,8 @@ impl Count {
         let Some(opened) = self.opened else { bail!("{NAME}: no window is open") };
         let Some(closed) = self.closed else {
             bail!(
-                "{NAME}: `{}` takes longer from reading to reading, {:.0?} at first, and its window \
-                 has no clear edge: give slices more time (slice_ms)",
+                "{NAME}: `{}` takes longer from reading to reading, {:.0?} at first, and its \
+                 window has no clear edge: give slices more time (slice_ms)",
                 self.counter.line,
                 opened.took
             )
