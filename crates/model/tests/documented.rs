@@ -16,11 +16,8 @@ fn curve(text: &str) -> Vec<f64> {
 #[test]
 fn every_twin_of_the_page_runs() {
     let page = include_str!("../../../docs/twin.md");
-    let twins: Vec<&str> = page
-        .split("```toml\n")
-        .skip(1)
-        .filter_map(|rest| rest.split("```").next())
-        .collect();
+    let twins: Vec<&str> =
+        page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(twins.len(), 2);
     let lock = curve(twins[0]);
     assert!(lock[1] > 1.5 * lock[0], "two clients on four cores: {lock:?}");

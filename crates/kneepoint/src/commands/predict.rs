@@ -52,7 +52,7 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<u8> {
             recipe: &findings.recipe,
             operation: &findings.operation,
             trustworthy: findings.trustworthy,
-            measured: points.iter().map(|it| known(it)).collect(),
+            measured: points.iter().map(known).collect(),
             forecasts: &forecasts,
         };
         print::out(&(serde_json::to_string_pretty(&printed)? + "\n"))?;
