@@ -28,6 +28,24 @@ pub(crate) struct Accounts {
 impl Accounts {
     /// From the baseline's sweep slices.
     pub(crate) fn build(slices: &[Slice<'_>], levels: &[Level], seed: u64) -> Self {
+        Self::against(slices, levels, seed, None)
+    }
+
+    /// The same against no reference: no CPU counts as useful, and so all of it has its function's
+    /// line.
+    pub(crate) fn unreferenced(slices: &[Slice<'_>], levels: &[Level], seed: u64) -> Self {
+        let functions = slices.iter().map(|slice| slice.row.profile.len()).max().unwrap_or(0);
+        let by_function = Some(vec![0.0; functions]);
+        let nothing = Reference { demand: 0.0, by_function, generator: 0.0 };
+        Self::against(slices, levels, seed, Some(&nothing))
+    }
+
+    fn against(
+        slices: &[Slice<'_>],
+        levels: &[Level],
+        seed: u64,
+        given: Option<&Reference>,
+    ) -> Self {
         let by_level: Vec<(Level, Vec<&Slice<'_>>)> = levels
             .iter()
             .map(|level| (*level, sweep_at(slices, *level)))
@@ -40,7 +58,11 @@ impl Accounts {
         let rows: Vec<(Level, Row)> =
             by_level.iter().filter_map(|(level, s)| Some((*level, mean(s, |_| 1.0)?))).collect();
         let least = least_demand(&rows);
-        let reference = least.map(|at| Reference::of(&rows[at].1)).unwrap_or_default();
+        let own = |least: Option<usize>, row: &dyn Fn(usize) -> Reference| match given {
+            Some(given) => given.clone(),
+            None => least.map(row).unwrap_or_default(),
+        };
+        let reference = own(least, &|at| Reference::of(&rows[at].1));
         let mut accounts: Vec<Account> = rows
             .iter()
             .map(|(level, row)| Account {
@@ -60,7 +82,7 @@ impl Accounts {
                 .zip(&rows)
                 .map(|((_, slices), (_, all))| mean(slices, drawn).unwrap_or_else(|| all.clone()))
                 .collect();
-            let reference = least.map(|at| Reference::of(&rows[at])).unwrap_or_default();
+            let reference = own(least, &|at| Reference::of(&rows[at]));
             for (account, row) in accounts.iter_mut().zip(rows) {
                 let balance = Balance::of(&row, &reference, account.level);
                 account.replicates.push((row, balance));

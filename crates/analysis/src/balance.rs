@@ -82,7 +82,20 @@ pub(crate) struct Balance {
     /// Idle by wait group.
     pub(crate) idle: Vec<f64>,
     pub(crate) scheduler: f64,
+    /// How what idled came to its lines.
+    pub(crate) ways: Ways,
     pub(crate) unattributed: f64,
+}
+
+/// Idle cores by the way in which they came to their lines; with `not_asked` all that idled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ways {
+    /// Charged to the wait of who ended the stretch, or to the scheduler.
+    pub(crate) charged: f64,
+    /// Given to waits by the number of their wake-ups.
+    pub(crate) handed_over: f64,
+    /// Charged to nobody, and split over what was blocked or runnable meanwhile.
+    pub(crate) spread: f64,
 }
 
 impl Balance {
@@ -105,6 +118,7 @@ impl Balance {
             no_request_lost: if level.clients >= level.cores { idle.no_request } else { 0.0 },
             idle: idle.groups,
             scheduler: idle.scheduler,
+            ways: idle.ways,
             ..Self::default()
         };
         let left = balance.total - balance.sum();
@@ -143,6 +157,7 @@ struct Idle {
     no_request: f64,
     groups: Vec<f64>,
     scheduler: f64,
+    ways: Ways,
 }
 
 fn split_idle(row: &Row, level: Level) -> Idle {
@@ -164,8 +179,11 @@ fn split_idle(row: &Row, level: Level) -> Idle {
     no_request *= keep;
     scheduler *= keep;
 
+    let (to_waits, to_scheduler) = (groups.iter().sum::<f64>() + no_request, scheduler);
+    let mut spread = 0.0;
     let waiting: f64 = row.blocked.iter().sum::<f64>() + row.no_request + row.runnable;
     if waiting > 0.0 {
+        spread = uncharged;
         for (group, blocked) in groups.iter_mut().zip(&row.blocked) {
             *group += uncharged * quotient(*blocked, waiting);
         }
@@ -174,8 +192,18 @@ fn split_idle(row: &Row, level: Level) -> Idle {
     } else {
         not_asked += uncharged;
     }
+    let whole = scheduler;
     hand_over(row, &mut groups, &mut scheduler);
-    Idle { not_asked, no_request, groups, scheduler }
+    // What was handed over had in part been spread before: it stays spread.
+    let handed_over = to_scheduler * quotient(whole - scheduler, whole);
+    let charged = to_waits + to_scheduler - handed_over;
+    let known = 1.0 - row.shared_out.clamp(0.0, 1.0);
+    let ways = Ways {
+        charged: charged * known,
+        handed_over: handed_over * known,
+        spread: spread + (charged + handed_over) * (1.0 - known),
+    };
+    Idle { not_asked, no_request, groups, scheduler, ways }
 }
 
 /// A thread that was woken and is on its way to a core still waits for what it had been blocked
@@ -227,6 +255,7 @@ mod tests {
         assert!((idle.groups[0] - 0.75).abs() < 1e-12);
         assert!((idle.scheduler - 0.25).abs() < 1e-12);
         assert!(idle.not_asked.abs() < 1e-12);
+        assert!((idle.ways.spread - 1.0).abs() < 1e-12 && idle.ways.charged.abs() < 1e-12);
     }
 
     #[test]
@@ -243,6 +272,8 @@ mod tests {
         let idle = split_idle(&row, level(8, 2));
         assert!((idle.groups[0] - 0.75).abs() < 1e-12, "{:?}", idle.groups);
         assert!((idle.scheduler - 0.25).abs() < 1e-12);
+        assert!((idle.ways.handed_over - 0.75).abs() < 1e-12);
+        assert!((idle.ways.charged - 0.25).abs() < 1e-12 && idle.ways.spread.abs() < 1e-12);
     }
 
     #[test]
@@ -304,6 +335,11 @@ mod tests {
             let placed = idle.not_asked + idle.no_request + idle.scheduler + groups;
             prop_assert!((placed - row.idle).abs() < 1e-9, "{placed} of {}", row.idle);
             prop_assert!(idle.groups.iter().all(|group| *group >= 0.0));
+            let Ways { charged, handed_over, spread } = idle.ways;
+            let ways = idle.not_asked + charged + handed_over + spread;
+            let lacking = row.idle - ways;
+            prop_assert!(lacking.abs() < 1e-9, "{ways} of {}", row.idle);
+            prop_assert!(charged >= -1e-12 && handed_over >= -1e-12 && spread >= 0.0);
             let balance = Balance::of(&row, &Reference::of(&reference), level(clients, 4));
             prop_assert!((balance.sum() + balance.unattributed - 4.0).abs() < 1e-9);
             if let Some(parts) = &balance.by_function {

@@ -4,14 +4,14 @@ use crate::accounts::{Account, Accounts, per_operation};
 use crate::balance::Balance;
 use crate::collector::completeness;
 use crate::core_ledger::Slot;
-use crate::evidence::{Evidence, NOT_KNOWN};
+use crate::evidence::Evidence;
 use crate::groups::Groups;
 use crate::losses::{Loss, work_of};
 use crate::number::quotient;
 use crate::slices::{Functions, Slice};
 use crate::stacks::Stacks;
 use crate::words;
-use kneepoint_vocab::findings::{Cause, CauseKind, LineKind};
+use kneepoint_vocab::findings::{Cause, CauseKind, HolderState, LineKind};
 use kneepoint_vocab::units::{PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{Estimate, StackKind};
 use std::collections::BTreeMap;
@@ -217,7 +217,7 @@ fn wait_evidence(
     group: usize,
     rate: f64,
     mean: f64,
-    holders: &[(String, Ratio)],
+    holders: &[(HolderState, Ratio)],
 ) -> String {
     let balance = &context.account.balance;
     let idle = words::quantity(balance.idle[group]);
@@ -236,24 +236,15 @@ fn wait_evidence(
             words::duration(mean)
         ));
     }
-    let holder = holders.iter().filter(|(state, _)| state != NOT_KNOWN);
+    let holder = holders.iter().filter(|(state, _)| *state != HolderState::Unknown);
     if let Some((state, share)) = holder.max_by(|a, b| a.1.0.total_cmp(&b.1.0))
         && share.0 > 0.0
     {
-        text.push_str(&format!("; holder {state} in {}", words::percent(share.0)));
+        text.push_str(&format!("; holder {} in {}", state.as_str(), words::percent(share.0)));
     }
     let what = &context.groups.list[group];
     if what.objects > 1 {
         text.push_str(&format!("; {} objects", what.objects));
     }
     text
-}
-
-/// `Ratio` shares that add up to 1, of counts by name; empty where all counts are 0.
-pub(crate) fn shares(counts: &[(&str, f64)]) -> Vec<(String, Ratio)> {
-    let all: f64 = counts.iter().map(|(_, count)| count).sum();
-    if all <= 0.0 {
-        return Vec::new();
-    }
-    counts.iter().map(|(name, n)| ((*name).to_owned(), Ratio(quotient(*n, all)))).collect()
 }

@@ -4,9 +4,9 @@ use crate::generator::remedy;
 use crate::measured::{left_out, measured};
 use crate::number::{count, quotient, size};
 use crate::protocol::{disturbed_share, kept_share};
-use crate::{Limits, Swept, environment, saturation, stalls, words};
+use crate::{Limits, Swept, environment, nameless, saturation, stalls, steadiness, words};
 use kneepoint_vocab::findings::{
-    Caveat, Collector, Effect, LevelLedger, Noise, Protocol, Severity, Verdict,
+    Caveat, Collector, Effect, LevelLedger, Nameless, Noise, Protocol, Severity, Unsteady, Verdict,
 };
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::{ArmRole, Disposition, Level, ProtocolName, RunRecord, StoppedBy, Tier};
@@ -15,6 +15,8 @@ use kneepoint_vocab::{ArmRole, Disposition, Level, ProtocolName, RunRecord, Stop
 const OPEN: f64 = 0.05;
 /// A ledger that leaves more than this open deserves a word.
 const GAPING: f64 = 0.02;
+/// Idle time beyond this part of all cores that is charged to no wait deserves a word.
+const SHARED_OUT: f64 = 0.1;
 /// Running time that differs more than this from `schedstat` deserves a word.
 const CLOCKS: f64 = 0.03;
 /// More disturbed slices than this deserve figures.
@@ -29,12 +31,14 @@ const LEAST_PAIRS: u32 = 4;
 const ALIKE: f64 = 0.01;
 /// A collector that costs more throughput than this deserves a warning.
 const DEAR: f64 = 0.05;
-/// One that costs more than this measures something else than the system.
+/// The most that one may cost, where nothing else was asked for.
 const TOO_DEAR: f64 = 0.15;
 /// Fewer sweep blocks than this in a run that was cut off decide nothing.
 const LEAST_BLOCKS: u32 = 3;
 /// Stacks that reach the outermost frame: below this share names may mislead.
 const COMPLETE: f64 = 0.8;
+/// How much code without names weighs: the figures hold, only their words are poor.
+const NAMELESS: f64 = 0.1;
 
 /// What the caveats are drawn from.
 pub(crate) struct Drawn<'a> {
@@ -51,9 +55,17 @@ pub(crate) struct Drawn<'a> {
     pub(crate) limits: &'a Limits,
     /// Counts of generator and server that differ without an explanation.
     pub(crate) counts_off: Option<Ratio>,
+    pub(crate) unsteady: &'a [Unsteady],
+    pub(crate) nameless: &'a [Nameless],
 }
 
 impl Drawn<'_> {
+    /// A collector that costs more than this measures something else than the system, unless that
+    /// was asked for.
+    fn too_dear(&self) -> f64 {
+        self.record.plan.allowed_overhead.map_or(TOO_DEAR, |allowed| allowed.0)
+    }
+
     fn imported(&self) -> bool {
         self.protocol.name == ProtocolName::Imported
     }
@@ -84,6 +96,7 @@ pub(crate) fn caveats(drawn: &Drawn<'_>) -> Vec<Caveat> {
     curve(drawn, &mut caveats);
     ledger(drawn, &mut caveats);
     collector(drawn, &mut caveats);
+    odd(drawn, &mut caveats);
     let by = |one: &(f64, Caveat)| (one.1.severity, one.0);
     caveats.0.sort_by(|a, b| {
         let ((grave, weight), (other, less)) = (by(a), by(b));
@@ -457,6 +470,7 @@ fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
             ),
         );
     }
+    shared_out(drawn, ledger, caveats);
     let thread = ledger.thread.closes_to.0;
     if thread > GAPING {
         caveats.add(
@@ -465,6 +479,38 @@ fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
             format!(
                 "The thread ledger leaves {} of all thread-time open at {}.",
                 words::percent(thread),
+                clients(drawn.focus)
+            ),
+        );
+    }
+}
+
+/// Levels that were not of one piece, and code without names.
+fn odd(drawn: &Drawn<'_>, caveats: &mut Caveats) {
+    use Severity::{Note, Warning};
+    for level in drawn.unsteady {
+        let telling = level.level == drawn.focus || level.level == drawn.sweep.curve.peak;
+        let severity = if telling { Warning } else { Note };
+        caveats.add(severity, steadiness::weight(level), steadiness::sentence(level));
+    }
+    for one in drawn.nameless {
+        caveats.add(Note, NAMELESS * nameless::most(one), nameless::sentence(one));
+    }
+}
+
+/// Idle time that is charged to no wait is shared out over what was blocked meanwhile, which may be
+/// the wrong thing. The unprivileged collector shares out all of it, and says so.
+fn shared_out(drawn: &Drawn<'_>, ledger: &LevelLedger, caveats: &mut Caveats) {
+    let Some(idle) = &ledger.core.idle else { return };
+    let part = quotient(idle.spread.value.0, ledger.core.total.0);
+    if part > SHARED_OUT && drawn.collector.tier == Some(Tier::Full) {
+        caveats.add(
+            Severity::Warning,
+            0.5 * part,
+            format!(
+                "{} of all cores idled at {} for waits that could not be told; that part is shared \
+                 out over what was blocked meanwhile, and causes are less sure by it.",
+                words::percent(part),
                 clients(drawn.focus)
             ),
         );
@@ -521,7 +567,7 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if let Some(ratio) = collector.on_off.filter(|ratio| ratio.high.0 < 1.0) {
         let cost = 1.0 - ratio.value.0;
         let severity = match cost {
-            cost if cost > TOO_DEAR => Serious,
+            cost if cost > drawn.too_dear() => Serious,
             cost if cost > DEAR => Warning,
             _ => Note,
         };

@@ -7,7 +7,7 @@ use crate::number::{finite, quotient};
 use crate::slices::{Functions, Row};
 use crate::stacks::Function;
 use kneepoint_vocab::Estimate;
-use kneepoint_vocab::findings::{CoreLedger, CoreLine, LineKind};
+use kneepoint_vocab::findings::{CoreLedger, CoreLine, IdleAccount, LineKind};
 use kneepoint_vocab::units::{Cores, Ratio, Seconds};
 use std::collections::BTreeMap;
 
@@ -191,6 +191,12 @@ pub(crate) fn core_ledger(
         lines: lines.lines,
         total: Cores(finite(total)),
         closes_to: Ratio(quotient(account.balance.unattributed.abs(), total)),
+        idle: Some(IdleAccount {
+            charged: accounts.estimate(account, |_, b| b.ways.charged),
+            handed_over: accounts.estimate(account, |_, b| b.ways.handed_over),
+            spread: accounts.estimate(account, |_, b| b.ways.spread),
+            not_asked: accounts.estimate(account, |_, b| b.not_asked),
+        }),
         demand: accounts.estimate(account, |row, _| row.demand()),
         demand_reference: Seconds(finite(accounts.reference.demand)),
     }

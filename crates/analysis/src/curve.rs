@@ -5,7 +5,7 @@ use crate::slices::{Block, Slice, sweep_at};
 use kneepoint_model::{Point, amdahl, bounds, usl};
 use kneepoint_stats::Interval;
 use kneepoint_stats::interval::percentile_interval;
-use kneepoint_stats::two_way::{Observation, TwoWay, fit};
+use kneepoint_stats::two_way::{Observation, TwoWay, fit, observations};
 use kneepoint_vocab::findings::{Curve, CurvePoint, Fit, Knee, Shape};
 use kneepoint_vocab::units::{Nanos, PerSecond, Ratio, Seconds, Unit};
 use kneepoint_vocab::{Estimate, Latency, Level, Phase, TrialRecord};
@@ -19,10 +19,6 @@ const KNEE: f64 = 0.95;
 const COLLAPSE: f64 = 0.7;
 /// Resamples of the curve.
 const RESAMPLES: usize = 2000;
-/// From this many starts on, starts rather than blocks are resampled: with fewer the interval
-/// would be governed by Student's t at one or two degrees of freedom and say nothing.
-pub(crate) const STARTS_TO_RESAMPLE: usize = 4;
-
 /// The measured levels with the fitted level + block model.
 pub(crate) struct Sweep<'a> {
     levels: Vec<(Level, Vec<&'a TrialRecord>)>,
@@ -44,7 +40,7 @@ impl<'a> Sweep<'a> {
 
     fn of(levels: Vec<(Level, Vec<&'a TrialRecord>)>, seed: u64) -> Self {
         let plain = levels.iter().map(|(_, trials)| geometric_mean(trials)).collect();
-        let model = fit(&observations(&levels), RESAMPLES, seed).ok();
+        let model = fit(&observed(&levels), RESAMPLES, seed).ok();
         Self { levels, model, plain }
     }
 
@@ -75,8 +71,13 @@ impl<'a> Sweep<'a> {
     }
 
     /// Positions of the levels on `cores` cores, clients ascending.
-    fn on(&self, cores: u32) -> Vec<usize> {
+    pub(crate) fn on(&self, cores: u32) -> Vec<usize> {
         (0..self.levels.len()).filter(|at| self.levels[*at].0.cores == cores).collect()
+    }
+
+    /// The level at a position.
+    pub(crate) fn level(&self, position: usize) -> Level {
+        self.levels[position].0
     }
 
     /// Position of the greatest throughput on `cores` cores.
@@ -132,22 +133,12 @@ pub(crate) fn from_interval<U: Unit>(interval: Interval) -> Estimate<U> {
     estimate(interval.value, interval.low, interval.high)
 }
 
-fn observations(levels: &[(Level, Vec<&TrialRecord>)]) -> Vec<Observation> {
-    let all = || levels.iter().flat_map(|(_, trials)| trials);
-    let starts: BTreeSet<u32> = all().map(|trial| trial.id.start).collect();
-    let blocks: BTreeSet<Block> = all().map(|t| (t.id.start, t.id.block)).collect();
-    let blocks: Vec<Block> = blocks.into_iter().collect();
-    let several = starts.len() >= STARTS_TO_RESAMPLE;
+fn observed(levels: &[(Level, Vec<&TrialRecord>)]) -> Vec<Observation> {
     let of_level = |(level, (_, trials)): (usize, &(Level, Vec<&TrialRecord>))| {
-        let one = |trial: &&TrialRecord| Observation {
-            level,
-            start: if several { trial.id.start as usize } else { 0 },
-            block: blocks.binary_search(&(trial.id.start, trial.id.block)).unwrap_or(0),
-            value: trial.throughput().get(),
-        };
+        let one = |t: &&TrialRecord| (level, (t.id.start, t.id.block), t.throughput().get());
         trials.iter().map(one).collect::<Vec<_>>()
     };
-    levels.iter().enumerate().flat_map(of_level).collect()
+    observations(&levels.iter().enumerate().flat_map(of_level).collect::<Vec<_>>())
 }
 
 fn geometric_mean(trials: &[&TrialRecord]) -> f64 {

@@ -1,29 +1,10 @@
 //! Variables of the calling shell that change what is measured, and that nobody asked for.
 
+use kneepoint_vocab::environment::changes_programs;
 use kneepoint_vocab::findings::{Caveat, Severity};
 use kneepoint_vocab::{ArmId, ArmStart};
 use std::collections::BTreeSet;
 
-/// Begins of names that change how the C library, a loader, an allocator or a runtime works.
-const TELLING: [&str; 17] = [
-    "GLIBC_TUNABLES",
-    "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
-    "LD_BIND_NOW",
-    "MALLOC_",
-    "TCMALLOC_",
-    "MIMALLOC_",
-    "OMP_",
-    "KMP_",
-    "GOMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "GOMAXPROCS",
-    "GOGC",
-    "JAVA_TOOL_OPTIONS",
-    "PYTHON",
-    "RUST_",
-];
 /// What recipes call the variables that they set.
 const SETTING: &str = "environment";
 
@@ -35,10 +16,9 @@ pub(crate) fn caveat(starts: &[ArmStart]) -> Option<Caveat> {
         .filter(|(name, _)| name == SETTING)
         .flat_map(|(_, names)| names.split_whitespace())
         .collect();
-    let telling = |name: &str| TELLING.iter().any(|begin| name.starts_with(begin));
     let found: BTreeSet<String> = baseline()
         .flat_map(|start| &start.environment)
-        .filter(|(name, _)| telling(name) && !asked.contains(name.as_str()))
+        .filter(|(name, _)| changes_programs(name) && !asked.contains(name.as_str()))
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     if found.is_empty() {

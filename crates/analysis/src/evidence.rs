@@ -1,17 +1,13 @@
 //! What the slices of a level hold about one cause: stacks, holders, longest wait.
 
-use crate::causes::shares;
 use crate::flame::Flame;
 use crate::groups::Groups;
-use crate::number::{count, seconds};
+use crate::number::{count, quotient, seconds};
 use crate::slices::Slice;
 use crate::stacks::Stacks;
-use kneepoint_vocab::findings::FlameNode;
+use kneepoint_vocab::findings::{FlameNode, HolderState};
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::{Fact, StackWeight, TrialRecord, Wait};
-
-/// State of a holder that is no live thread of the system.
-pub(crate) const NOT_KNOWN: &str = "not known";
 
 /// The slices of a level with the stack table.
 pub(crate) struct Evidence<'a> {
@@ -76,18 +72,23 @@ impl<'a> Evidence<'a> {
     }
 
     /// What holders were doing when a wait began, as shares.
-    pub(crate) fn holders(&self, groups: &Groups, group: usize) -> Vec<(String, Ratio)> {
+    pub(crate) fn holders(&self, groups: &Groups, group: usize) -> Vec<(HolderState, Ratio)> {
         let mut sums = [0.0; 4];
         for wait in self.waits(groups, group) {
             let holders = wait.holders;
             let counts = [holders.running, holders.runnable, holders.blocked, holders.unknown];
             sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += count(n));
         }
-        shares(&[
-            ("running", sums[0]),
-            ("waiting for a core", sums[1]),
-            ("blocked", sums[2]),
-            (NOT_KNOWN, sums[3]),
-        ])
+        let all: f64 = sums.iter().sum();
+        if all <= 0.0 {
+            return Vec::new();
+        }
+        let states = [
+            HolderState::Running,
+            HolderState::Runnable,
+            HolderState::Blocked,
+            HolderState::Unknown,
+        ];
+        states.into_iter().zip(sums).map(|(state, n)| (state, Ratio(quotient(n, all)))).collect()
     }
 }

@@ -14,7 +14,7 @@ use kneepoint_vocab::findings::{CauseKind, LineKind};
 use kneepoint_vocab::{
     ArmId, Fact, Frame, StackKind, StackWeight, TrialRecord, Wait, WaitKey, WaitReason,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Frames of a chain that are kept as a cause's path.
 const PATH: usize = 5;
@@ -61,7 +61,7 @@ pub(crate) struct Group {
     pub(crate) name: String,
     /// Innermost first.
     pub(crate) path: Vec<String>,
-    /// Distinct objects within one process, at most; 0 where the reason has no object.
+    /// Distinct objects within one slice, at most; 0 where the reason has no object.
     pub(crate) objects: usize,
 }
 
@@ -97,7 +97,31 @@ impl Groups {
                 }
             }
         }
-        unite(seen)
+        let mut groups = unite(seen);
+        groups.count_objects(trials);
+        groups
+    }
+
+    /// Objects are counted within one slice: a command is a new process in each, and the same lock
+    /// has another address there.
+    fn count_objects(&mut self, trials: &[&TrialRecord]) {
+        for trial in trials {
+            let mut of_slice: BTreeMap<usize, BTreeSet<(bool, u64)>> = BTreeMap::new();
+            for fact in &trial.facts {
+                let Fact::Wait(wait) = fact else { continue };
+                let node = node_of(trial, &wait.key);
+                let (Node::Object { kernel, address, .. }, Some(group)) =
+                    (&node, self.index.get(&node))
+                else {
+                    continue;
+                };
+                of_slice.entry(*group).or_default().insert((*kernel, *address));
+            }
+            for (group, objects) in of_slice {
+                let most = &mut self.list[group].objects;
+                *most = (*most).max(objects.len());
+            }
+        }
     }
 
     /// The group of a wait of `trial`.
@@ -403,7 +427,7 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
         }
         _ => reason_words(reason, nodes),
     };
-    Group { kind: cause, line, name, path, objects: objects(nodes) }
+    Group { kind: cause, line, name, path, objects: 0 }
 }
 
 /// The heaviest chain that holds the name, from the name outward; else the heaviest chain.
@@ -428,17 +452,6 @@ fn lock_name(word: &str, name: &str) -> String {
     } else {
         format!("{word} in {name}")
     }
-}
-
-/// Distinct addresses in the process that has most of them.
-fn objects(nodes: &[Node]) -> usize {
-    let mut by_process: BTreeMap<(&ArmId, u32), usize> = BTreeMap::new();
-    for node in nodes {
-        if let Node::Object { arm, start, .. } = node {
-            *by_process.entry((arm, *start)).or_default() += 1;
-        }
-    }
-    by_process.values().copied().max().unwrap_or(0)
 }
 
 fn reason_words(reason: WaitReason, nodes: &[Node]) -> (CauseKind, LineKind, String) {

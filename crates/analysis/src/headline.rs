@@ -3,9 +3,9 @@
 use crate::by_cores::Fewer;
 use crate::generator::remedy;
 use crate::saturation::words_of;
-use crate::{Limits, Swept, words};
+use crate::{Limits, Swept, at_bound, words};
 use kneepoint_vocab::findings::{
-    Cause, CauseKind, Curve, CurvePoint, Effect, Lost, Shape, TreatedCurve, Verdict,
+    AtBound, Cause, CauseKind, Curve, CurvePoint, Effect, Lost, Shape, TreatedCurve, Verdict,
 };
 use kneepoint_vocab::{ArmId, ArmRole, Estimate, Level, PerSecond, Proven, Ratio, TaskOwner};
 
@@ -17,6 +17,7 @@ pub(crate) struct Told<'a> {
     pub(crate) sweep: &'a Swept,
     pub(crate) causes: &'a [Cause],
     pub(crate) lost: Option<&'a Lost>,
+    pub(crate) at_bound: Option<&'a AtBound>,
     pub(crate) scales: bool,
     pub(crate) limits: &'a Limits,
     pub(crate) effects: &'a [Effect],
@@ -139,6 +140,9 @@ fn rate(point: &CurvePoint) -> String {
 
 /// Why throughput is lost, as far as the intervals tell.
 fn why(told: &Told<'_>) -> Option<String> {
+    if let Some(at) = told.at_bound {
+        return Some(at_bound::clause(at));
+    }
     if let Some(little) = nothing_lost(told) {
         return Some(little);
     }

@@ -11,20 +11,23 @@
 //! | `requests`, `generator`, `counts` | is it the load generator, and do both count alike? |
 //! | `instruments`, `saturation` | what `vmstat`, `top -H` and `iostat` show; is one thread full? |
 //! | `core_ledger`, `thread_ledger` | the same as lines that people read |
-//! | `groups`, `names`, `naming`, `stacks` | which waits are one cause, and its name |
+//! | `groups`, `names`, `naming`, `stacks`, `nameless` | which waits are one cause, and its name |
 //! | `wait_work`, `kernel_locks` | whose CPU a wait's is |
-//! | `story` | at which level is the loss explained? |
+//! | `story`, `at_bound` | at which level is the loss explained, or is nothing lost? |
+//! | `superlinear`, `steadiness` | what is odd about single levels |
 //! | `losses`, `causes`, `evidence` | what is the lost throughput charged to? |
 //! | `effects`, `cures` | what helps, and against which cause? |
 //! | `collector`, `protocol`, `caveats` | how far can all that be relied on? |
 //! | `headline` | the story in one sentence |
 
 mod accounts;
+mod at_bound;
 mod balance;
 mod by_cores;
 mod causes;
 mod caveats;
 mod collector;
+pub mod compare;
 mod core_ledger;
 mod counts;
 mod cures;
@@ -41,9 +44,12 @@ mod instruments;
 mod kernel_locks;
 mod losses;
 mod measured;
+mod nameless;
 mod names;
 mod naming;
 mod number;
+pub mod profile;
+mod profile_words;
 mod protocol;
 mod requests;
 mod resample;
@@ -52,7 +58,9 @@ mod slices;
 mod stability;
 mod stacks;
 mod stalls;
+mod steadiness;
 mod story;
+mod superlinear;
 mod thread_ledger;
 mod treated;
 mod wait_work;
@@ -70,8 +78,8 @@ use crate::stacks::Stacks;
 use crate::story::Story;
 use crate::treated::{Treated, is_apart, levels};
 use kneepoint_vocab::findings::{
-    Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger, Lost,
-    Severity, TaskLine,
+    AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
+    Lost, Nameless, Severity, Superlinear, TaskLine, Unsteady,
 };
 use kneepoint_vocab::units::{Cores, Ratio};
 use kneepoint_vocab::{ArmId, ArmRole, Findings, Level, RunRecord, StackKind, TrialRecord};
@@ -99,63 +107,103 @@ pub fn analyse(record: &RunRecord) -> Findings {
     let treated = treated::treated(record, &sweep, &apart, |trials| {
         digest(trials, &groups, &functions, &stacks, record.plan.clients)
     });
+    let superlinear =
+        superlinear::superlinear(&sweep, &accounts, by_cores::cores_of(&sweep, record.plan.focus));
     let sweep = Swept::build(&sweep, treated, &slices, &accounts, record.plan.focus);
     let compared = effects::compare(record, &counting);
     let story = sweep.story(&accounts, record.plan.focus);
     let limits = Limits::build(record, &baseline, &accounts, &levels, story);
     let why = Why { accounts, groups, functions, stacks, slices, story, tried: record.plan.focus };
-    let Explained { causes, ledgers, lost } = why.explain(&limits, &compared.effects);
-    let protocol = protocol::protocol(record, &measured, &sweep, compared.blocks);
-    let collector = collector::collector(&measured, &why.stacks, story.level, compared.on_off);
-    let caveats = caveats::caveats(&caveats::Drawn {
-        record,
-        protocol: &protocol,
-        noise: &compared.noise,
-        control_p: compared.control_p,
-        effects: &compared.effects,
-        sweep: &sweep,
-        ledgers: &ledgers,
-        focus: story.level,
-        collector: &collector,
-        few_starts: compared.few_starts,
-        limits: &limits,
-        counts_off: counts::unexplained(&measured),
-    });
-    let headline = headline::headline(&headline::Told {
-        sweep: &sweep,
-        causes: &causes,
-        lost: lost.as_ref(),
-        scales: story.scales,
-        limits: &limits,
-        effects: &compared.effects,
-    });
-    Findings {
-        schema: SCHEMA,
-        recipe: record.plan.recipe.clone(),
-        summary: record.plan.summary.clone(),
-        operation: record.plan.operation.clone(),
-        headline: stalls::before(record, headline),
-        trustworthy: caveats.iter().all(|caveat| caveat.severity != Severity::Serious),
-        host: record.host.clone(),
-        protocol,
-        noise: compared.noise,
-        curve: sweep.curve,
-        by_cores: sweep.by_cores,
-        treated: sweep.treated.curves,
-        ledgers,
-        focus: story.level,
-        effects_at: why.effects_at(&compared.effects),
-        lost,
-        causes,
-        on_cpu: why.on_cpu(),
-        effects: compared.effects,
-        generator: limits.generator,
-        counts: counts::counts(&measured),
-        stability: stability::stability(&record.trials),
-        instruments: limits.instruments,
-        collector,
-        caveats,
-        stalls: stalls::stalls(record),
+    let explained = why.explain(&limits, &compared.effects);
+    let odd =
+        Odd { superlinear, unsteady: steadiness::unsteady(&baseline), nameless: why.nameless() };
+    Concluded { record, measured, sweep, compared, limits, why, explained, odd }.findings()
+}
+
+/// What is odd about single levels and modules.
+struct Odd {
+    superlinear: Vec<Superlinear>,
+    unsteady: Vec<Unsteady>,
+    nameless: Vec<Nameless>,
+}
+
+/// All that was concluded, before it is judged as a whole.
+struct Concluded<'a> {
+    record: &'a RunRecord,
+    measured: Vec<&'a TrialRecord>,
+    sweep: Swept,
+    compared: effects::Compared,
+    limits: Limits,
+    why: Why<'a>,
+    explained: Explained,
+    odd: Odd,
+}
+
+impl Concluded<'_> {
+    fn findings(self) -> Findings {
+        let Self { record, measured, sweep, compared, limits, why, explained, odd } = self;
+        let Explained { causes, ledgers, lost } = explained;
+        let story = why.story;
+        let at_bound = why.at_bound(&limits);
+        let protocol = protocol::protocol(record, &measured, &sweep, compared.blocks);
+        let collector = collector::collector(&measured, &why.stacks, story.level, compared.on_off);
+        let caveats = caveats::caveats(&caveats::Drawn {
+            record,
+            protocol: &protocol,
+            noise: &compared.noise,
+            control_p: compared.control_p,
+            effects: &compared.effects,
+            sweep: &sweep,
+            ledgers: &ledgers,
+            focus: story.level,
+            collector: &collector,
+            few_starts: compared.few_starts,
+            limits: &limits,
+            counts_off: counts::unexplained(&measured),
+            unsteady: &odd.unsteady,
+            nameless: &odd.nameless,
+        });
+        let headline = headline::headline(&headline::Told {
+            sweep: &sweep,
+            causes: &causes,
+            lost: lost.as_ref(),
+            at_bound: at_bound.as_ref(),
+            scales: story.scales,
+            limits: &limits,
+            effects: &compared.effects,
+        });
+        Findings {
+            schema: SCHEMA,
+            recipe: record.plan.recipe.clone(),
+            summary: record.plan.summary.clone(),
+            operation: record.plan.operation.clone(),
+            headline: stalls::before(record, headline),
+            trustworthy: caveats.iter().all(|caveat| caveat.severity != Severity::Serious),
+            host: record.host.clone(),
+            protocol,
+            noise: compared.noise,
+            curve: sweep.curve,
+            by_cores: sweep.by_cores,
+            treated: sweep.treated.curves,
+            ledgers,
+            focus: story.level,
+            effects_at: why.effects_at(&compared.effects),
+            lost,
+            at_bound,
+            causes,
+            on_cpu: why.on_cpu(),
+            effects: compared.effects,
+            generator: limits.generator,
+            counts: counts::counts(&measured),
+            stability: stability::stability(&record.trials),
+            instruments: limits.instruments,
+            collector,
+            caveats,
+            superlinear: odd.superlinear,
+            unsteady: odd.unsteady,
+            nameless: odd.nameless,
+            stalls: stalls::stalls(record),
+        }
     }
 }
 
@@ -318,6 +366,17 @@ impl Why<'_> {
     fn effects_at(&self, effects: &[Effect]) -> Option<Level> {
         let some = effects.iter().any(|effect| effect.role == ArmRole::Treatment);
         (some && self.tried != self.story.level).then_some(self.tried)
+    }
+
+    /// What the level is bound by, where nothing is lost and no generator limits.
+    fn at_bound(&self, limits: &Limits) -> Option<AtBound> {
+        let account = self.accounts.at(self.story.level)?;
+        let bound = self.story.scales && limits.limiting_generator().is_none();
+        bound.then(|| at_bound::at_bound(&self.accounts, account, &self.functions))
+    }
+
+    fn nameless(&self) -> Vec<Nameless> {
+        nameless::nameless(&sweep_at(&self.slices, self.story.level), &self.stacks)
     }
 
     /// What an operation waits with nobody in its way, by wait group.

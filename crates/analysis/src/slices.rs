@@ -9,7 +9,7 @@ use kneepoint_vocab::findings::CauseKind;
 use kneepoint_vocab::units::Unit;
 use kneepoint_vocab::{
     Clients, CoreTime, Fact, Level, Phase, StackId, StackKind, TaskOwner, ThreadRole, ThreadTime,
-    TrialRecord, Wait,
+    Tier, TrialRecord, Wait,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,6 +113,8 @@ pub(crate) struct Row {
     pub(crate) woken: Vec<f64>,
     /// The same of waits for a request or for work.
     pub(crate) woken_for_work: f64,
+    /// 1 where the collector could not charge idle time and shared it out itself, else 0.
+    pub(crate) shared_out: f64,
     /// On-CPU weight by function; only shares are used.
     pub(crate) profile: Vec<f64>,
 }
@@ -190,6 +192,7 @@ fn row(
             Fact::Task(task) if task.owner == TaskOwner::Generator => {
                 row.generator_threads += quotient(seconds(task.cpu), seconds(task.over));
             }
+            Fact::Tier { tier: Tier::Fallback } => row.shared_out = 1.0,
             Fact::Wait(wait) => add_wait(&mut row, trial, wait, groups, window),
             Fact::Stack(stack) if stack.kind == StackKind::OnCpu => {
                 if let Some(position) = functions.of(stack.stack) {
@@ -297,6 +300,7 @@ impl Row {
         self.idle_threads += weight * other.idle_threads;
         self.woken_for_work += weight * other.woken_for_work;
         self.switches += weight * other.switches;
+        self.shared_out += weight * other.shared_out;
         for (mine, theirs) in [
             (&mut self.charged, &other.charged),
             (&mut self.blocked, &other.blocked),

@@ -8,7 +8,8 @@
 //!
 //! The bound is the curve's ideal, min(N / R(1), C / D), with one exception. Where so many clients
 //! gain more than their number over fewer, R(1) is that level's own, and by it any level would be
-//! perfect: with clients for every core only C / D is left.
+//! perfect: with clients for every core only C / D is left. So it is with one level alone, where
+//! clients fewer than cores can keep as many cores busy as they are.
 
 use crate::number::quotient;
 use kneepoint_vocab::Level;
@@ -88,8 +89,14 @@ fn bound(points: &[CurvePoint], at: usize, by_cores: Option<f64>) -> f64 {
     let point = &points[at];
     let fewer = points[..at].iter().map(each).fold(0.0, f64::max);
     let gains_more = at > 0 && each(point) > SUPERLINEAR * fewer;
+    let enough = point.level.clients >= point.level.cores;
     match by_cores {
-        Some(most) if gains_more && point.level.clients >= point.level.cores => most,
+        // A level alone is its own R(1), and tells nothing of what its clients could do.
+        Some(most) if points.len() == 1 => {
+            let asked = point.level.clients.min(point.level.cores);
+            most * quotient(f64::from(asked), f64::from(point.level.cores))
+        }
+        Some(most) if gains_more && enough => most,
         _ => point.ideal.0,
     }
 }
@@ -133,6 +140,13 @@ mod tests {
             drift: Ratio(0.0),
         };
         Story::of(&curve, at, Some(by_cores), &accounted)
+    }
+
+    #[test]
+    fn one_level_is_held_against_the_cores_alone() {
+        assert!(!story(&[(2, 10.0, 10.0)], 2, 20.0).scales);
+        assert!(story(&[(2, 19.5, 19.5)], 2, 20.0).scales);
+        assert!(story(&[(1, 9.8, 9.8)], 1, 20.0).scales, "a client can fill one core");
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{CauseKind, LineKind, Severity, Shape, Verdict};
+use kneepoint_vocab::findings::{CauseKind, HolderState, LineKind, Severity, Shape, Verdict};
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::*;
 
@@ -22,7 +22,7 @@ fn planted_lock_is_the_first_cause() {
     assert!((first.lost.value.0 - 1.6).abs() < 0.02, "{:?}", first.lost);
     assert!(first.share.low.0 <= first.share.value.0 && first.share.value.0 <= first.share.high.0);
     assert!((first.waits.unwrap().value.0 - 60_000.0).abs() < 1.0);
-    assert_eq!(first.holders[0], ("running".to_owned(), Ratio(0.9)));
+    assert_eq!(first.holders[0], (HolderState::Running, Ratio(0.9)));
     assert!(first.stacks.is_some());
     assert!(findings.causes.iter().all(|cause| !cause.name.contains("futex")));
     assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Scheduler));

@@ -1,5 +1,11 @@
 //! The command line, as plain structures: parsed here, acted on in [`crate::commands`].
 
+mod compare;
+mod profile;
+
+pub(crate) use compare::CompareArgs;
+pub(crate) use profile::ProfileArgs;
+
 use crate::twin_args::{PredictArgs, SimulateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kneepoint_lab::import::Format;
@@ -45,6 +51,7 @@ Exit codes:
   0  done
   1  something went wrong; the message says what
   2  the command line is wrong
+  3  a condition of `compare --fail-if` holds
   4  there is a report, and it says why it should not be relied on";
 
 /// What `--generate` prints.
@@ -56,6 +63,10 @@ pub(crate) enum Generate {
     ManRun,
     /// That of `kneepoint report`
     ManReport,
+    /// That of `kneepoint compare`
+    ManCompare,
+    /// That of `kneepoint profile`
+    ManProfile,
     /// That of `kneepoint import`
     ManImport,
     /// That of `kneepoint predict`
@@ -84,9 +95,13 @@ pub(crate) enum Generate {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run an experiment: sweep, account, diagnose, try the cures, report
-    Run(RunArgs),
+    Run(Box<RunArgs>),
+    /// Watch a running process: where its cores and its threads' time go
+    Profile(ProfileArgs),
     /// Make the report of a run directory again, the same to the byte
     Report(ReportArgs),
+    /// Compare runs of one experiment: versions, machines, kernels, dates
+    Compare(CompareArgs),
     /// Make a report of what another tool has measured: sysbench, pgbench, fio, or a CSV table
     Import(ImportArgs),
     /// Forecast levels that a run did not measure, from its curve, with intervals
@@ -114,6 +129,18 @@ pub(crate) struct RunArgs {
     /// Where the command's throughput is
     #[command(flatten)]
     pub(crate) counting: CountingArgs,
+    /// Try a variant beside the baseline, `NAME: CHANGES`; may be given again
+    ///
+    /// CHANGES are words as for a shell: `over=NAME` for another variant that it adds to,
+    /// `VARIABLE=VALUE` for the system's environment, `set.KEY=VALUE` for a setting of the recipe's
+    /// workload, then another command in place of the one behind `--`:
+    ///
+    /// --variant 'patched: ./bench-new -t {clients}'
+    /// --variant 'jemalloc: LD_PRELOAD=libjemalloc.so.2'
+    /// --variant 'one arena: GLIBC_TUNABLES=glibc.malloc.arena_max=1'
+    /// --variant 'small: set.rows=2000'
+    #[arg(long, value_name = "VARIANT", verbatim_doc_comment)]
+    pub(crate) variant: Vec<String>,
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) levels: Option<Vec<LevelSpec>>,
@@ -129,9 +156,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PROTOCOL", default_value = "default", hide_default_value = true)]
     #[arg(hide_possible_values = true)]
     pub(crate) protocol: ProtocolArg,
-    /// Go on with a small effect until it is known to this half-width, e.g. `5%`
+    /// Go on until small effects and the peak of the curve are known to this half-width, e.g. `5%`
+    /// [default: 5% and 8%]
     #[arg(long, value_parser = parse_ratio)]
     pub(crate) precision: Option<Ratio>,
+    /// Trust the result although the collector takes up to so much of the throughput, e.g. `30%`
+    /// [default: 15%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_ratio)]
+    pub(crate) allow_overhead: Option<Ratio>,
     /// Measure no longer than this, e.g. `80s` or `5m`
     #[arg(long, value_parser = parse_duration)]
     pub(crate) budget: Option<Nanos>,

@@ -19,6 +19,8 @@ const OK: u8 = 0;
 const ERROR: u8 = 1;
 /// The command line is wrong. clap uses the same number.
 const USAGE: u8 = 2;
+/// A condition that was to fail holds.
+const CONDITION_HOLDS: u8 = 3;
 /// There is a report, and it says why it should not be relied on.
 const NOT_TRUSTWORTHY: u8 = 4;
 
@@ -66,8 +68,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     }
     match cli.command {
         Some(Command::Run(args)) => commands::run::run(&args),
+        Some(Command::Profile(args)) => commands::profile::profile(&args),
         Some(Command::Import(args)) => commands::import::import(&args),
         Some(Command::Report(args)) => commands::report::report(&args),
+        Some(Command::Compare(args)) => commands::compare::compare(&args),
         Some(Command::Predict(args)) => commands::predict::predict(&args),
         Some(Command::Simulate(args)) => commands::simulate::simulate(&args),
         Some(Command::List(args)) => commands::list::list(&args),

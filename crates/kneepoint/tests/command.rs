@@ -6,7 +6,10 @@
 mod common;
 
 use common::{Sandbox, alone};
-use kneepoint_vocab::Findings;
+use kneepoint_vocab::findings::Verdict;
+use kneepoint_vocab::{Findings, Proven};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 /// Threads that do what they are told, for as long as they are told, and say how fast they were.
 const BENCH: &str = "timeout {seconds} sleep 60; echo rate: {clients}000";
@@ -34,6 +37,47 @@ fn its_throughput_is_read_at_every_level() {
     }
     let shown = sandbox.run(&["report", "run"]);
     assert!(shown.out.contains("Still rises at 3 clients"), "{shown:?}");
+}
+
+/// A variant of one's own is tried, shown to be active or called unproven, and judged.
+#[test]
+fn variants_are_tried_proven_and_judged() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let bench = "#!/bin/sh\nsleep 0.9\necho rate: ${RATE:-1000}\n";
+    for name in ["old", "new"] {
+        let text = if name == "new" { bench.replace("-1000", "-3000") } else { bench.to_owned() };
+        fs::write(sandbox.path(name), text).unwrap();
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(sandbox.path(name), mode).unwrap();
+    }
+    let measured = ["run", "--levels", "1", "--throughput", "rate: ([0-9]+)", "--budget", "90s"];
+    let variants = [
+        ["--variant", "Patched: ./new {clients}"],
+        ["--variant", "faster: RATE=2000"],
+        ["--variant", "patient: set.patience_s=60"],
+    ];
+    let told = ["--tier", "fallback", "--out", "run", "--json", "--", "./old", "{clients}"];
+    let ran = sandbox.run(&[&measured[..], &variants.concat(), &told].concat());
+    assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
+    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let effect = |id: &str| {
+        let found = findings.effects.iter().find(|effect| effect.arm.0 == id);
+        found.unwrap_or_else(|| panic!("{id}: {:?}", findings.effects))
+    };
+    for (id, ratio, proven) in [
+        ("patched", 3.0, Proven::Yes),
+        ("faster", 2.0, Proven::Yes),
+        ("patient", 1.0, Proven::Unproven),
+    ] {
+        let effect = effect(id);
+        let found = effect.ratio.as_ref().unwrap().value.0;
+        assert!((found / ratio - 1.0).abs() < 0.01, "{id}: {found}");
+        let better = matches!(effect.verdict, Verdict::Better);
+        assert_eq!((better, effect.proven), (ratio > 1.0, proven), "{effect:?}");
+    }
+    let shown = sandbox.run(&["report", "run"]);
+    assert!(shown.out.contains("Patched") && shown.out.contains("3.00"), "{}", shown.out);
 }
 
 #[test]

@@ -35,6 +35,43 @@ fn a_wrong_command_line_is_code_2() {
 }
 
 #[test]
+fn a_variant_that_cannot_be_is_code_2_before_anything_is_measured() {
+    let with = |variants: &[&str], words: &[&str]| {
+        let sandbox = Sandbox::new();
+        fs::write(sandbox.path("text.so"), "no library").unwrap();
+        // Of another machine: a head that says so is enough.
+        let mut head = vec![0; 64];
+        head[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 1, 1]);
+        (head[16], head[18]) = (3, 8);
+        fs::write(sandbox.path("mips.so"), head).unwrap();
+        let flags = variants.iter().flat_map(|variant| ["--variant", variant]);
+        let command = ["--out", "run", "--", "sleep", "{clients}"];
+        let arguments: Vec<&str> = ["run"].into_iter().chain(flags).chain(command).collect();
+        refused_in(&sandbox, 2, &arguments, words);
+    };
+    with(&["sleep 2"], &["--variant", "write NAME: then"]);
+    with(&["x:"], &["\"x\"", "changes nothing"]);
+    with(&["x: A=1", "X: A=2"], &["\"X\"", "another variant has this name"]);
+    with(&["control: A=1"], &["control is a variant of Kneepoint's own"]);
+    with(&["x: ./absent {clients}"], &["\"x\"", "./absent, not found here"]);
+    with(&["x: no-such-program-here"], &["no-such-program-here, not found here"]);
+    with(&["x: LD_PRELOAD=libno-such.so.7"], &["libno-such.so.7, not found here"]);
+    with(&["x: LD_PRELOAD=./text.so"], &["text.so (no shared library)"]);
+    with(&["x: LD_PRELOAD=./mips.so"], &["mips.so (for machine 8 (32 bit), not for "]);
+    with(&["x: set.nonsense=1"], &["no setting is named \"nonsense\""]);
+    with(&["x: over=y A=1"], &["over must be one of those before it: baseline"]);
+    with(&["x: sleep 'a"], &["an open quote"]);
+    let of_recipe = |variant: &str, words: &[&str]| {
+        refused(2, &["run", "sqlite-shared-cache", "--variant", variant], words);
+    };
+    of_recipe("x: ./other", &["takes no command"]);
+    of_recipe("x: set.cache=none", &["cache must be shared or private"]);
+    of_recipe("sqlite-mmap: A=1", &["choose another name"]);
+    let published = ["run", "mariadb-oltp-ro", "--protocol", "published", "--variant", "x: A=1"];
+    refused(2, &published, &["--variant", "baseline alone"]);
+}
+
+#[test]
 fn levels_that_are_none_are_code_2() {
     for level in ["0", "-1", "99999999", "4097", "-0"] {
         refused(2, &["run", "--levels", level], &["--levels", "levels must be 1 to 4096", level]);

@@ -233,6 +233,8 @@ fn plan(options: &ImportOptions, trials: &[TrialRecord], formats: &[Format]) -> 
         blocks_per_start: 1,
         precision: Ratio(0.05),
         smallest_effect: Ratio(0.10),
+        allowed_overhead: None,
+        sweep_precision: None,
         budget: Nanos(0),
         foreign_limit: Ratio(1.0),
         steal_limit: Ratio(1.0),

@@ -7,17 +7,21 @@
 //! * [`mod@plan`]: options and a recipe to a [`kneepoint_vocab::Plan`].
 //! * [`order`]: the seeded random order of slices within blocks.
 //! * [`run()`]: the whole experiment.
+//! * [`mod@profile`]: one level of a system that runs already.
 //! * [`mod@import`]: results of other tools as a run directory.
 //! * [`store`]: writes the run directory; [`mod@open`]: reads it back.
 //! * [`regular`]: reads files that somebody else may have made.
 
 mod arms;
 mod clock;
+mod disturbance;
 pub mod import;
 pub mod open;
 pub mod options;
 pub mod order;
 pub mod plan;
+mod precision;
+pub mod profile;
 mod progress;
 pub mod regular;
 pub mod run;
@@ -33,5 +37,6 @@ pub use import::import;
 pub use open::open;
 pub use options::RunOptions;
 pub use plan::plan;
+pub use profile::{ProfileOptions, Subject, profile};
 pub use progress::{Progress, Silent};
 pub use run::{require, run};

@@ -20,6 +20,8 @@ pub struct RunOptions {
     pub seed: Option<u64>,
     /// Half-width of an effect's interval at which it may stop.
     pub precision: Option<Ratio>,
+    /// Part of the throughput that the collector may take, where more than usual is allowed.
+    pub allowed_overhead: Option<Ratio>,
     /// Wall-clock budget of the run.
     pub budget: Option<Nanos>,
     /// Collector tier; the best available where absent.

@@ -25,6 +25,9 @@ const EFFECT_BLOCKS: (u32, u32) = (6, 18);
 const BLOCKS_PER_START: u32 = 1;
 /// Half-width of an effect's interval at which it may stop.
 const PRECISION: Ratio = Ratio(0.05);
+/// Half-width of the interval at the peak, as a share of it, at which the sweep needs no further
+/// blocks.
+const SWEEP_PRECISION: Ratio = Ratio(0.08);
 /// Effects smaller than this are 'no effect'.
 const SMALLEST_EFFECT: Ratio = Ratio(0.10);
 /// Wall-clock budget of measuring.
@@ -73,6 +76,8 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         blocks_per_start: protocol.blocks_per_start.unwrap_or(BLOCKS_PER_START),
         precision: options.precision.or(protocol.precision).unwrap_or(PRECISION),
         smallest_effect: protocol.smallest_effect.unwrap_or(SMALLEST_EFFECT),
+        allowed_overhead: options.allowed_overhead,
+        sweep_precision: Some(options.precision.unwrap_or(SWEEP_PRECISION)),
         budget: options.budget.or(protocol.budget).unwrap_or(BUDGET),
         foreign_limit: FOREIGN_LIMIT,
         steal_limit: STEAL_LIMIT,
@@ -113,6 +118,7 @@ fn as_published(
         slice: published.slice,
         ramp: published.ramp,
         settle: Nanos(0),
+        sweep_precision: None,
         sweep_blocks: published.repetitions,
         effect_blocks: (0, 0),
         blocks_per_start: 1,
@@ -242,6 +248,8 @@ pub(crate) mod tests {
             blocks_per_start: 2,
             precision: PRECISION,
             smallest_effect: SMALLEST_EFFECT,
+            allowed_overhead: None,
+            sweep_precision: None,
             budget: BUDGET,
             foreign_limit: FOREIGN_LIMIT,
             steal_limit: STEAL_LIMIT,
@@ -256,6 +264,7 @@ pub(crate) mod tests {
             generator_cores: None,
             seed: Some(1),
             precision: None,
+            allowed_overhead: None,
             budget: None,
             tier: None,
             directory: "nowhere".into(),

@@ -2,9 +2,11 @@
 
 use crate::arms::{Arms, Ground};
 use crate::clock::Clock;
+use crate::disturbance::{Disturbance, disturbance};
 use crate::options::RunOptions;
+use crate::precision;
 use crate::progress::Progress;
-use crate::schedule::{Planned, Step, estimate, needed, outlook, schedule};
+use crate::schedule::{self, Planned, Step, estimate, needed, outlook, schedule};
 use crate::slice::{self, Shape, Taken};
 use crate::stop_rule::StopRule;
 use crate::store::{self, Store};
@@ -24,10 +26,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often a slice is taken at most, where something disturbs it.
 const MOST_ATTEMPTS: u32 = 3;
-/// A window that lasted so many times as long as planned was frozen meanwhile.
-const FROZEN: f64 = 1.5;
-/// Seconds by which a window may close late on a busy machine.
-const LATE: f64 = 0.5;
 /// Window of a warm-up slice.
 const WARM_UP_SLICE: Nanos = Nanos::from_millis(100);
 /// Least window of a warm-up slice where the plan fixes how long it lasts.
@@ -114,6 +112,7 @@ pub fn run(
         left_out: BTreeSet::new(),
         steady: false,
         remarks,
+        further: 0,
         pending: Nanos(0),
     };
     let prompt = Prompt::begin();
@@ -171,6 +170,8 @@ struct Runner<'a> {
     left_out: BTreeSet<ArmId>,
     steady: bool,
     remarks: Vec<String>,
+    /// Blocks of the sweep beyond the planned ones.
+    further: u32,
     /// Estimate of the steps that remain.
     pending: Nanos,
 }
@@ -184,30 +185,87 @@ impl Runner<'_> {
             if !needed(step, &self.left_out) {
                 continue;
             }
-            self.catch_up(Some(step))?;
-            if self.interrupted() {
-                return Ok(StoppedBy::Interrupted);
+            if let Some(why) = self.step(step)? {
+                return Ok(why);
             }
-            if self.spent(step) {
-                return Ok(StoppedBy::Budget);
-            }
-            self.tell(step);
-            match step {
-                Step::Start { start } => self.replace_arms(*start)?,
-                Step::WarmUp => self.warm_up()?,
-                Step::Slice(planned) => self.slice(planned, 0)?,
-                Step::Look { blocks } => {
-                    if rule.look(self.plan, &self.started, &self.taken, *blocks) {
-                        return Ok(StoppedBy::Decided);
-                    }
-                    self.left_out = rule.left_out(self.plan);
-                    self.pending = outlook(self.plan, &steps[index..], &self.left_out);
+            if let Step::Look { blocks } = step {
+                if rule.look(self.plan, &self.started, &self.taken, *blocks) {
+                    return self.refine(StoppedBy::Decided);
+                }
+                self.left_out = rule.left_out(self.plan);
+                self.pending = outlook(self.plan, &steps[index..], &self.left_out);
+                if *blocks >= self.plan.effect_blocks.0
+                    && let Some(why) = self.further()?
+                {
+                    return Ok(why);
                 }
             }
-            self.pending.0 = self.pending.0.saturating_sub(estimate(self.plan, step).0);
         }
         self.catch_up(None)?;
-        Ok(if self.interrupted() { StoppedBy::Interrupted } else { StoppedBy::PlannedBlocks })
+        if self.interrupted() {
+            return Ok(StoppedBy::Interrupted);
+        }
+        self.refine(StoppedBy::PlannedBlocks)
+    }
+
+    /// Takes a step, unless the run ends before it; then, why.
+    fn step(&mut self, step: &Step) -> Result<Option<StoppedBy>> {
+        self.catch_up(Some(step))?;
+        if self.interrupted() {
+            return Ok(Some(StoppedBy::Interrupted));
+        }
+        if self.spent(step) {
+            return Ok(Some(StoppedBy::Budget));
+        }
+        self.tell(step);
+        match step {
+            Step::Start { start } => self.replace_arms(*start)?,
+            Step::WarmUp => self.warm_up()?,
+            Step::Slice(planned) => self.slice(planned, 0)?,
+            Step::Look { .. } => {}
+        }
+        self.pending.0 = self.pending.0.saturating_sub(estimate(self.plan, step).0);
+        Ok(None)
+    }
+
+    /// One more block of the levels that decide, where the peak is not known well enough; why the
+    /// run ends within it, if it does.
+    fn further(&mut self) -> Result<Option<StoppedBy>> {
+        let Some(levels) = precision::wanting(self.plan, &self.taken) else { return Ok(None) };
+        let start = self.started.iter().map(|one| one.start).max().unwrap_or(0);
+        let block = self.plan.sweep_blocks + self.further;
+        self.further += 1;
+        for step in schedule::further(self.plan, &levels, block, start) {
+            self.pending += estimate(self.plan, &step);
+            if let Some(why) = self.step(&step)? {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Once nothing else is left to do, further blocks until the peak is known well enough or the
+    /// budget is spent. As in the plan, a start serves so many blocks and no more.
+    fn refine(&mut self, done: StoppedBy) -> Result<StoppedBy> {
+        let swept = |id: &ArmId| id.0 == ArmId::BASELINE || self.plan.sweep_arms.contains(id);
+        let others = self.plan.arms.iter().map(|arm| &arm.id).filter(|id| !swept(id));
+        self.left_out = others.cloned().collect();
+        let mut blocks: u32 = 0;
+        while precision::wanting(self.plan, &self.taken).is_some() {
+            if blocks.is_multiple_of(self.plan.blocks_per_start.max(1)) {
+                let last = self.started.iter().map(|one| one.start).max();
+                let start = last.map_or(0, |last| last + 1);
+                if let Some(why) = self.step(&Step::Start { start })? {
+                    return Ok(why);
+                }
+            }
+            if let Some(why) = self.further()? {
+                return Ok(why);
+            }
+            blocks += 1;
+        }
+        self.catch_up(None)?;
+        Ok(if self.interrupted() { StoppedBy::Interrupted } else { done })
     }
 
     /// Stops the systems and writes how the run ended.
@@ -461,32 +519,6 @@ impl Runner<'_> {
     }
 }
 
-/// What disturbed a slice.
-#[derive(Debug, PartialEq)]
-enum Disturbance {
-    /// Enough to take it once more; it is worth something all the same.
-    Some,
-    /// So much that it says nothing, and why.
-    Gross(String),
-}
-
-/// What disturbed a slice with this window. Where work is not fixed, a window that is much longer
-/// than planned was frozen, and one below half of it opened too late: its generator ended before.
-fn disturbance(
-    plan: &Plan,
-    pollution: Pollution,
-    window: Nanos,
-    fixed_work: bool,
-) -> Option<Disturbance> {
-    let (lasted, planned) = (window.seconds().0, plan.slice.seconds().0);
-    if !fixed_work && lasted > FROZEN * planned + LATE {
-        let reason = format!("its window lasted {lasted:.1} s instead of {planned:.1} s");
-        return Some(Disturbance::Gross(reason));
-    }
-    let polluted = pollution.foreign > plan.foreign_limit || pollution.steal > plan.steal_limit;
-    (polluted || !fixed_work && lasted < planned / 2.0).then_some(Disturbance::Some)
-}
-
 /// What a slice measures, in words: `private page caches at 2 clients`.
 fn doing(plan: &Plan, planned: &Planned) -> String {
     let clients = planned.level.clients;
@@ -509,36 +541,5 @@ fn id(planned: &Planned, attempt: u32) -> TrialId {
         arm: planned.arm.clone(),
         start: planned.start,
         level: planned.level,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::tests::small_plan;
-    use kneepoint_vocab::Ratio;
-
-    #[test]
-    fn a_disturbance_is_judged_by_its_size() {
-        let plan = small_plan();
-        let by = |foreign, steal, times: f64, fixed_work| {
-            let pollution = Pollution { foreign: Ratio(foreign), steal: Ratio(steal) };
-            #[allow(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                clippy::cast_precision_loss,
-                reason = "a window of some hundred milliseconds"
-            )]
-            let window = Nanos((plan.slice.0 as f64 * times) as u64);
-            disturbance(&plan, pollution, window, fixed_work)
-        };
-        let gross = |found| matches!(found, Some(Disturbance::Gross(_)));
-        assert_eq!(by(0.01, 0.005, 1.0, false), None);
-        assert_eq!(by(0.05, 0.0, 1.0, false), Some(Disturbance::Some));
-        assert_eq!(by(0.0, 0.02, 1.0, false), Some(Disturbance::Some));
-        assert_eq!(by(0.5, 0.06, 1.0, false), Some(Disturbance::Some), "the analysis weighs it");
-        assert_eq!(by(0.0, 0.0, 0.4, false), Some(Disturbance::Some), "it opened too late");
-        assert!(gross(by(0.0, 0.0, 10.0, false)), "it was frozen");
-        assert_eq!(by(0.0, 0.0, 5.0, true), None, "fixed work takes what it takes");
     }
 }

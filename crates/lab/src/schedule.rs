@@ -102,6 +102,13 @@ fn sweep(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
         .collect()
 }
 
+/// A further block of the sweep, of the levels that decide alone.
+pub(crate) fn further(plan: &Plan, levels: &[Level], block: u32, start: u32) -> Vec<Step> {
+    let deciding = Plan { levels: levels.to_vec(), ..plan.clone() };
+    let mut order = Order::of(plan.seed.wrapping_add(u64::from(block)));
+    sweep(&deciding, &mut order, block, start)
+}
+
 fn effects(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
     (0..)
         .zip(order.next(plan.arms.len()))

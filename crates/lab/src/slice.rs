@@ -48,7 +48,7 @@ pub(crate) fn take(
     };
     let clients = system.begin(&drive)?;
     let started = clock.now();
-    let target = Target {
+    let mut target = Target {
         pids: system.pids(),
         clients,
         generators: system.generators(),
@@ -56,6 +56,7 @@ pub(crate) fn take(
     };
     let mut course = Course::default();
     settle(system, shape, clock, stop, &mut course)?;
+    target.clients = system.settled_clients(shape.clients).unwrap_or(target.clients);
     // Only beside the collector: slices without it show what watching costs, all of it.
     let mut instruments = probe.is_some().then(|| Instruments::start(&target));
     let meter = CpuMeter::start(&target);

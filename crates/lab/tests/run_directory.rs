@@ -55,6 +55,8 @@ fn plan() -> Plan {
         blocks_per_start: 1,
         precision: Ratio(0.05),
         smallest_effect: Ratio(0.1),
+        allowed_overhead: None,
+        sweep_precision: None,
         budget: Nanos::from_millis(1000),
         foreign_limit: Ratio(0.03),
         steal_limit: Ratio(0.01),

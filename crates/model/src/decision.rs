@@ -191,6 +191,8 @@ mod tests {
             blocks_per_start: 3,
             precision: Ratio(0.05),
             smallest_effect: Ratio(0.05),
+            allowed_overhead: None,
+            sweep_precision: None,
             budget: Nanos(0),
             foreign_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),

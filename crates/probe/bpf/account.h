@@ -88,7 +88,13 @@ RARE struct thread *claim(struct control *c, u32 tid)
 RARE struct thread *begin(struct control *c, struct task_struct *p, u8 proven)
 {
 	u32 tid = p->pid;
-	struct thread *t = claim(c, tid);
+	struct thread *t;
+	/* Where a switch was missed, anybody may be seen to leave a core of the system. */
+	if (class_of(c, 0, p) != C_SYSTEM) {
+		count(N_ODD_SWITCH);
+		return 0;
+	}
+	t = claim(c, tid);
 	if (!t) {
 		count(N_THREADS_FULL);
 		return 0;
@@ -270,6 +276,8 @@ static __always_inline void enter(struct core *core, struct thread *t, u64 now)
 		t->rq_preempted += d;
 	} else if (t->state == RQ) {
 		t->rq_woken += d;
+	} else { /* was not seen to leave a core: what it did since then is not known */
+		count(N_ODD_SWITCH);
 	}
 	if (t->block_start)
 		finish_wait(t, now, idle);

@@ -1,7 +1,7 @@
 //! Findings as JSON: all of them, with every digit.
 
 use crate::text;
-use kneepoint_vocab::Findings;
+use kneepoint_vocab::{Comparison, Findings, Profile};
 
 /// Renders findings as indented JSON with a final line feed.
 ///
@@ -11,8 +11,24 @@ use kneepoint_vocab::Findings;
 /// could steer a terminal are escaped.
 #[must_use]
 pub fn render(findings: &Findings) -> String {
-    let mut text = serde_json::to_string_pretty(findings)
-        .unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }).to_string());
+    written(serde_json::to_string_pretty(findings))
+}
+
+/// Renders a comparison, as [`render`] does findings.
+#[must_use]
+pub fn comparison(comparison: &Comparison) -> String {
+    written(serde_json::to_string_pretty(comparison))
+}
+
+/// Renders a profile, as [`render`] does findings.
+#[must_use]
+pub fn profile(profile: &Profile) -> String {
+    written(serde_json::to_string_pretty(profile))
+}
+
+fn written(text: serde_json::Result<String>) -> String {
+    let mut text =
+        text.unwrap_or_else(|error| serde_json::json!({ "error": error.to_string() }).to_string());
     text.push('\n');
     text::inert_json(&text).into_owned()
 }

@@ -4,7 +4,7 @@ mod synthetic;
 
 use kneepoint_report::{html, terminal, text};
 use kneepoint_vocab::findings::FlameNode;
-use kneepoint_vocab::{Estimate, Findings, Level, Ratio};
+use kneepoint_vocab::{Estimate, Findings, Level};
 use proptest::prelude::*;
 
 /// Puts a name into every place that holds one.
@@ -47,7 +47,6 @@ fn named(name: &str) -> Findings {
         cause.name = put();
         cause.evidence = put();
         cause.path.push(put());
-        cause.holders.push((put(), Ratio(0.1)));
         cause.stacks.iter_mut().chain(&mut cause.waker_stacks).for_each(|root| rename(root, name));
     }
     findings.on_cpu.iter_mut().for_each(|root| rename(root, name));

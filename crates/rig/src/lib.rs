@@ -15,7 +15,9 @@
 //! * [`SearchPath`]: where programs are looked for.
 //! * [`undo`]: what has to be put back, also where Kneepoint is killed.
 //! * `devices`: loop and zram devices and mounts.
-//! * [`environment`]: the variables that a process runs with.
+//! * [`environment`]: the variables that a process runs with, and what is kept from it.
+//! * `elf`, `library`: what programs and libraries are, and where the loader finds these.
+//! * `shown`: proofs that are read back from any running process.
 //! * [`placement`]: which CPUs a process may use.
 //! * [`priority`]: a session and a scheduling group for the system under test.
 //!
@@ -25,12 +27,14 @@
 #![deny(unsafe_code)]
 
 mod devices;
+mod elf;
 pub mod environment;
 mod group;
 #[cfg(test)]
 #[path = "../tests/support/journal.rs"]
 mod journal;
 mod launch;
+mod library;
 pub mod output;
 pub mod placement;
 pub mod priority;
@@ -41,6 +45,7 @@ pub mod scratch;
 #[path = "../tests/support/script.rs"]
 mod script;
 mod search_path;
+mod shown;
 pub mod treatment;
 pub mod undo;
 pub mod workload;

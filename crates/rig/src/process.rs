@@ -1,6 +1,7 @@
 //! A foreign program under a guard: in a session and scheduling group of its own, on the cores it
 //! is given, its output in files, and gone with all its children when the guard goes.
 
+use crate::environment;
 use crate::group::{Group, MARK};
 use crate::launch;
 use crate::placement;
@@ -85,6 +86,8 @@ pub struct Program<'a> {
     /// Whether its scheduling group is raised over everybody's. Not where threads of the kernel
     /// work for it: they would starve behind it.
     pub raised: bool,
+    /// Whether what the calling shell has set to change how programs run is kept from it.
+    pub shielded: bool,
 }
 
 impl<'a> Program<'a> {
@@ -105,6 +108,7 @@ impl<'a> Program<'a> {
             cpus: Vec::new(),
             input: None,
             raised: true,
+            shielded: false,
         }
     }
 
@@ -119,6 +123,11 @@ impl<'a> Program<'a> {
         let (server, path) = (undo.server(), SearchPath::own().resolved(&self.path));
         let input = self.input.as_ref().map(path_of);
         let mut command = Command::new(&server);
+        if self.shielded {
+            environment::leaking().iter().for_each(|name| {
+                command.env_remove(name);
+            });
+        }
         command
             .args(["serve-workload", launch::LAUNCH])
             .args(launch::arguments(self.account, input.as_deref(), &path))

@@ -8,6 +8,7 @@ mod error;
 pub mod level;
 mod parse;
 mod published;
+mod variant_line;
 mod variants;
 
 pub use error::RecipeError;

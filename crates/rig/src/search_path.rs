@@ -37,7 +37,7 @@ impl SearchPath {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
-            return Some(PathBuf::from(name)).filter(|path| path.is_file());
+            return Some(PathBuf::from(name)).filter(|path| is_executable(path));
         }
         self.folders().map(|folder| folder.join(name)).find(|file| is_executable(file))
     }

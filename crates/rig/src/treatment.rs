@@ -4,10 +4,14 @@
 //! by the workload itself, which reads factors back from the running system (see
 //! [`crate::System`]); one of which the workload reads nothing back stays unproven.
 
+use crate::environment;
 use kneepoint_vocab::{ArmId, ArmPlan, ArmRole};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+
+/// The setting that holds the variables which a system is started with.
+pub const ENVIRONMENT: &str = "environment";
 
 /// One change that may cure a system.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -23,6 +27,9 @@ pub struct Treatment {
     pub over: Option<String>,
     /// The settings it changes; none make the baseline once more.
     pub set: BTreeMap<String, String>,
+    /// Variables that it adds to those that the system is started with.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// What it should relieve, for people; empty where nobody said.
     pub expects: String,
     /// What shows that it is active, for people; empty where nobody said.
@@ -38,8 +45,18 @@ impl Treatment {
             role: ArmRole::Treatment,
             label: self.label.clone(),
             over: ArmId::new(self.over.as_deref().unwrap_or(ArmId::BASELINE)),
-            changes: self.set.iter().map(|(key, value)| format!("{key} = {value}")).collect(),
+            changes: self.changes(),
         }
+    }
+
+    /// What it changes, a line each, without secrets.
+    fn changes(&self) -> Vec<String> {
+        let set = self.set.iter().map(|(key, value)| format!("{key} = {value}"));
+        let variable = |(name, value): (&String, &String)| {
+            let (name, value) = environment::told(name, value);
+            format!("{name}={value}")
+        };
+        set.chain(self.environment.iter().map(variable)).collect()
     }
 }
 
@@ -88,6 +105,10 @@ pub fn apply(
         None => baseline.clone(),
     };
     settings.extend(treatment.set.clone());
+    if !treatment.environment.is_empty() {
+        let all = environment::added(settings.get(ENVIRONMENT), &treatment.environment);
+        settings.insert(ENVIRONMENT.to_owned(), all);
+    }
     settings
 }
 
@@ -127,5 +148,27 @@ mod tests {
         assert!(settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).eq(wanted));
         assert_eq!(mmap.arm_plan().over, ArmId::new("sqlite-private-cache"));
         assert_eq!(mmap.arm_plan().changes, ["mmap = 256MiB"]);
+    }
+
+    #[test]
+    fn variables_add_to_those_of_the_base_and_secrets_are_not_told() {
+        let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let of = |id: &str, over: Option<&str>, environment: &[(&str, &str)]| Treatment {
+            id: id.to_owned(),
+            label: id.to_owned(),
+            workload: "command".to_owned(),
+            over: over.map(str::to_owned),
+            set: BTreeMap::new(),
+            environment: environment.iter().map(|(n, v)| variable(n, v)).collect(),
+            expects: String::new(),
+            shown_by: String::new(),
+        };
+        let first = of("one", None, &[("A", "1"), ("MY_TOKEN", "x")]);
+        let second = of("two", Some("one"), &[("A", "2"), ("B", "3 4")]);
+        let all = [first.clone(), second.clone()];
+        let baseline = BTreeMap::from([variable(ENVIRONMENT, "Z=0")]);
+        assert_eq!(apply(&first, &all, &baseline)[ENVIRONMENT], "Z=0 A=1 MY_TOKEN=x");
+        assert_eq!(apply(&second, &all, &baseline)[ENVIRONMENT], "Z=0 MY_TOKEN=x A=2 'B=3 4'");
+        assert_eq!(first.arm_plan().changes, ["A=1", "MY_TOKEN=(left out)"]);
     }
 }

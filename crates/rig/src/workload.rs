@@ -15,6 +15,7 @@ pub mod postgres;
 mod settings;
 pub mod sqlite;
 
+use crate::environment::{self, Variables};
 use crate::launch;
 use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
@@ -220,7 +221,7 @@ pub trait System: Send {
 
     /// The environment of its processes, sorted by name, without secrets.
     fn environment(&self) -> Vec<(String, String)> {
-        crate::environment::of(self.pids().first().copied(), &[])
+        environment::of(self.pids().first().copied(), &Variables::default())
     }
 
     /// Starts closed-loop clients on the cores of `drive`. Once all of them run, returns the
@@ -232,6 +233,13 @@ pub trait System: Send {
     /// The system does not answer, clients are already running, or there are to be none or more
     /// than [`Setup::max_clients`].
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>>;
+
+    /// Threads that serve the clients once they have settled, where the system tells them by what
+    /// they do: at their start it may have been wrong. None where what [`System::begin`] said
+    /// holds.
+    fn settled_clients(&mut self, _clients: u32) -> Option<Vec<u32>> {
+        None
+    }
 
     /// Whether the clients still work; false once a fixed amount of work is done. Asked now and
     /// then while the window is open, so it must be cheap.

@@ -191,6 +191,25 @@ fn threads_that_work_are_the_clients() {
     stage.clean();
 }
 
+/// Who starts the others is busy first, and only waits for them then.
+#[test]
+fn who_waits_for_its_workers_is_no_client() {
+    let stage = Stage::new();
+    let run = "n=0; while [ $n -lt 100000 ]; do n=$((n + 1)); done; \
+               for i in 1 2; do (while :; do :; done) & p=\"$p $!\"; done; \
+               trap 'kill $p; exit 0' TERM; echo 5 ops/s; wait";
+    let settings = [("run", run), ("shell", "yes"), ("until", "stopped")];
+    let mut system = stage.started(&settings).unwrap();
+    let first = system.begin(&Drive::new(2, WINDOW)).unwrap();
+    let shell = system.pids()[0];
+    // On a busy machine it takes a while until they work.
+    let settled = (0..50).map(|_| system.settled_clients(2).unwrap()).find(|now| now.len() == 2);
+    let settled = settled.unwrap_or_else(|| panic!("nobody works, at first {first:?}"));
+    assert!(!settled.contains(&shell), "{settled:?} with {shell}");
+    drop(system);
+    stage.clean();
+}
+
 #[test]
 fn hooks_run_in_order_and_the_last_one_after_a_failure_too() {
     let stage = Stage::new();
@@ -295,21 +314,176 @@ fn redis_runs_by_its_recipe() {
     recipe.workload.prepare(&setup).unwrap();
     let mut system = recipe.workload.start(&setup).unwrap();
     let server = system.pids();
+    let (proofs, settings) = system.describe().unwrap();
+    assert!(proofs.iter().all(|proof| proof.active) && proofs.len() == 2, "{proofs:?}");
+    // Asking for the count is a command as well.
+    let own = settings.iter().find(|(name, _)| name == "a reading of the count adds").unwrap();
+    assert_eq!(own.1, "1");
     for clients in [1, 4] {
         let threads = system.begin(&Drive::new(clients, WINDOW)).unwrap();
         assert!(threads.is_empty(), "which thread serves whom is not known");
         assert_eq!(system.pids(), server);
         assert_eq!(system.generators().len(), 1);
         system.mark().unwrap();
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(600));
+        system.close().unwrap();
         let output = system.finish().unwrap();
         assert!(rate(&output) > 100.0, "{output:?}");
+        assert!(output.counted_over >= Nanos::from_millis(600), "{output:?}");
         assert!(system.generators().is_empty());
     }
     system.stop().unwrap();
+    // redis writes its title over its variables: they are read before.
+    if jemalloc() {
+        let set = "LD_PRELOAD=libjemalloc.so.2 KNEEPOINT_SHOWN=yes";
+        setup.settings.insert("environment".to_owned(), set.to_owned());
+        setup.arm = ArmId::new("baseline");
+        setup.start = 1;
+        let mut system = recipe.workload.start(&setup).unwrap();
+        let (proofs, _) = system.describe().unwrap();
+        assert!(proofs.iter().all(|proof| proof.active), "{proofs:?}");
+        system.stop().unwrap();
+        setup.arm = ArmId::new("v");
+        let mut system = recipe.workload.start(&setup).unwrap();
+        let (proofs, _) = system.describe().unwrap();
+        assert!(proofs.iter().all(|proof| proof.active), "{proofs:?}");
+        let found = |words: &str| proofs.iter().any(|proof| proof.what.contains(words));
+        assert!(found("libjemalloc.so.2 in /proc/PID/maps"), "{proofs:?}");
+        system.stop().unwrap();
+    }
     // The last one who knows the journal ends its guardian.
     drop(setup);
     stage.clean();
+}
+
+/// What redis itself was asked meanwhile, by its own count, is what a slice counts.
+#[test]
+fn a_count_that_is_set_back_meanwhile_leaves_no_number() {
+    const NAME: &str = "a_count_that_is_set_back_meanwhile_leaves_no_number";
+    if ["redis-server", "redis-benchmark", "redis-cli"]
+        .iter()
+        .any(|name| SearchPath::own().find(name).is_none())
+    {
+        println!("SKIP {NAME}: redis-server or redis-tools is not installed");
+        return;
+    }
+    let stage = Stage::new();
+    let recipe = Recipe::named("redis").unwrap();
+    let mut setup = stage.setup(&[]);
+    setup.settings = recipe.settings.clone();
+    let mut system = recipe.workload.start(&setup).unwrap();
+    let socket = stage.path().join("baseline-0-command/redis.sock");
+    for after in [50, 400] {
+        system.begin(&Drive::new(2, Nanos::from_millis(600))).unwrap();
+        system.mark().unwrap();
+        std::thread::sleep(Duration::from_millis(after));
+        let mut reset = std::process::Command::new("redis-cli");
+        reset.arg("-s").arg(&socket).args(["config", "resetstat"]);
+        assert!(reset.stdout(std::process::Stdio::null()).status().unwrap().success());
+        std::thread::sleep(Duration::from_millis(600 - after));
+        let closed = system.close();
+        let told = format!("{:#}", closed.and(system.finish().map(drop)).unwrap_err());
+        assert!(told.contains("went back from") && !told.contains('\n'), "{told}");
+        // The next slice begins with a count that has gone back too, and the one behind it is well.
+        let begun = system.begin(&Drive::new(2, Nanos::from_millis(600)));
+        if begun.is_ok() {
+            system.mark().unwrap();
+            std::thread::sleep(Duration::from_millis(600));
+            assert!(rate(&system.finish().unwrap()) > 100.0);
+        }
+    }
+    system.stop().unwrap();
+    drop(setup);
+    stage.clean();
+}
+
+#[test]
+fn a_count_that_is_none_or_stands_still_leaves_no_number() {
+    let stage = Stage::new();
+    let with = |counter: &str, pattern: &str| {
+        let settings = [
+            ("run", "sleep 60"),
+            ("start", "sleep 600"),
+            ("counter", counter),
+            ("counter_pattern", pattern),
+        ];
+        stage.refused(&settings)
+    };
+    let still = with("echo total 5", "total ([0-9]+)");
+    assert!(still.contains("does not grow: 5 when the window opened, 5 when it closed"), "{still}");
+    let none = with("echo nothing", "total ([0-9]+)");
+    assert!(none.contains("no count from `echo nothing`") && none.contains("matches"), "{none}");
+    assert!(with("sh -c 'echo oh >&2; exit 3'", "(1)").contains("exit code 3; it said: oh"));
+    let short = [("run", "sleep 0.2"), ("start", "sleep 600"), ("counter", "date +%s%3N")];
+    let short = stage.refused(&short);
+    assert!(short.contains("ended before its window closed"), "{short}");
+    stage.clean();
+}
+
+#[test]
+fn a_count_is_of_the_window_and_the_command_is_ended_after_it() {
+    let stage = Stage::new();
+    // A clock that counts milliseconds does 1000 a second.
+    let settings = [("run", "sleep 60"), ("counter", "date +%s%3N")];
+    let mut system = stage.started(&settings).unwrap();
+    let output = slice(system.as_mut(), 2).unwrap();
+    assert!((rate(&output) - 1000.0).abs() <= 110.0, "{output:?}");
+    assert!(system.pids().is_empty(), "it was ended with its window");
+    system.stop().unwrap();
+    // Without a server the command itself is the system, and counts for itself.
+    let log = stage.path().join("log").display().to_string();
+    let run = format!("while :; do echo; sleep 0.01; done > {log}");
+    let counter = format!("wc -l < {log}");
+    let settings = [("shell", "yes"), ("run", run.as_str()), ("counter", &counter)];
+    let output = stage.slice(&settings, 1).unwrap();
+    assert!((1.0..=101.0).contains(&rate(&output)), "{output:?}");
+    stage.clean();
+}
+
+/// The variant of a command shows its program, its variables and its libraries.
+#[test]
+fn a_variant_of_a_command_is_read_back_from_a_process_of_it() {
+    let stage = Stage::new();
+    let shown = |arm: &str, settings: &[(&str, &str)]| {
+        let mut setup = stage.setup(settings);
+        setup.arm = ArmId::new(arm);
+        let mut system = Command.start(&setup).unwrap();
+        let (proofs, _) = system.describe().unwrap();
+        system.stop().unwrap();
+        let told = |what: &str| {
+            let found = proofs.iter().find(|proof| proof.what.contains(what));
+            found.map(|proof| (proof.found.clone(), proof.active))
+        };
+        let variables = ["program", "A in", "libjemalloc"].map(told);
+        assert!(proofs.len() <= 4, "{proofs:?}");
+        variables
+    };
+    let run = ("run", "sleep 60");
+    let [base, none, _] = shown("baseline", &[run]);
+    assert!(base.as_ref().unwrap().0.contains("sleep") && none.is_none(), "{base:?}");
+    let [same, variable, _] = shown("v", &[run, ("environment", "A=1")]);
+    assert_eq!((same, variable), (base.clone(), Some(("1".to_owned(), true))));
+    // A wrapper becomes what it wraps; a command that ends at once shows nothing.
+    let [_, variable, _] = shown("v", &[("run", "nice sleep 60"), ("environment", "A=1")]);
+    assert_eq!(variable, Some(("1".to_owned(), true)));
+    let [other, ..] = shown("v", &[("run", "tail -f /dev/null")]);
+    assert!(other.is_some() && other != base, "{other:?}");
+    if SearchPath::own().find("sleep").is_some() && jemalloc() {
+        let preload = ("environment", "LD_PRELOAD=libjemalloc.so.2");
+        let [_, _, library] = shown("v", &[run, preload]);
+        assert!(library.unwrap().1);
+        let [_, _, library] = shown("v", &[run, preload, ("start", "sleep 600")]);
+        assert!(library.unwrap().1, "a server has it too");
+    } else {
+        println!("SKIP a_variant_of_a_command_is_read_back_from_a_process_of_it: no libjemalloc2");
+    }
+    stage.clean();
+}
+
+fn jemalloc() -> bool {
+    let settings = [("run", "sleep 60"), ("environment", "LD_PRELOAD=libjemalloc.so.2")];
+    let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Command.needs(&settings.into(), &SearchPath::own()).iter().all(|need| need.here)
 }
 
 /// What the guide shows is what runs.

@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_rig-test-server");
@@ -332,5 +333,162 @@ fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
         let message = format!("{:#}", outcome.unwrap_err());
         assert!(message.contains(expected), "{script}\n{message}");
     }
+    system.stop().unwrap();
+}
+
+/// Begins a test anew in a process of its own with a variable that changes how programs run, as
+/// from a shell that has it set; true in that process.
+fn from_a_shell_with(test: &str, variable: &str, value: &str) -> bool {
+    const INNER: &str = "KNEEPOINT_TEST_INNER";
+    if std::env::var_os(INNER).is_some() {
+        return true;
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", test, "--nocapture"]).env(variable, value).env(INNER, "1");
+    let status = again.status().unwrap();
+    assert!(status.success(), "{test} in a process of its own: {status}");
+    false
+}
+
+#[test]
+fn what_the_calling_shell_has_set_does_not_reach_the_server_and_what_is_asked_for_does() {
+    const NAME: &str =
+        "what_the_calling_shell_has_set_does_not_reach_the_server_and_what_is_asked_for_does";
+    let workload = MariadbSysbench::STANDARD;
+    if let Some(lack) = lacks(&workload, &SMALL) {
+        println!("SKIP {NAME}: {lack}");
+        return;
+    }
+    if !from_a_shell_with(NAME, "GLIBC_TUNABLES", "glibc.malloc.arena_max=3") {
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let mut setup = setup(&scratch, &SMALL);
+    let mut system = up(&workload, &setup);
+    let found = |system: &dyn System| {
+        let bytes = fs::read(format!("/proc/{}/environ", system.pids()[0])).unwrap();
+        let texts = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let mut own = texts.filter(|text| text.starts_with("GLIBC_TUNABLES="));
+        own.next().map(std::borrow::Cow::into_owned)
+    };
+    assert_eq!(found(system.as_ref()), None);
+    assert!(system.environment().iter().any(|(name, _)| name == "PATH"));
+    let (proofs, settings) = system.describe().unwrap();
+    assert!(!proofs.iter().any(|proof| proof.what.contains("GLIBC_TUNABLES")), "{proofs:?}");
+    assert!(!settings.iter().any(|(name, _)| name == "environment"), "{settings:?}");
+    // The generator is no part of it either.
+    system.begin(&Drive::new(1, SLICE)).unwrap();
+    let generator = fs::read(format!("/proc/{}/environ", system.generators()[0])).unwrap();
+    assert!(!String::from_utf8_lossy(&generator).contains("GLIBC_TUNABLES"));
+    system.mark().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    system.finish().unwrap();
+    system.stop().unwrap();
+    let asked = "GLIBC_TUNABLES=glibc.malloc.arena_max=1";
+    setup.settings.insert("environment".to_owned(), asked.to_owned());
+    let mut system = workload.start(&setup).unwrap();
+    assert_eq!(found(system.as_ref()).as_deref(), Some(asked));
+    let (proofs, settings) = system.describe().unwrap();
+    let proof = proofs.iter().find(|proof| proof.what.contains("GLIBC_TUNABLES")).unwrap();
+    assert!(proof.active && proof.found == "glibc.malloc.arena_max=1", "{proof:?}");
+    assert!(settings.contains(&("environment".to_owned(), "GLIBC_TUNABLES".to_owned())));
+    system.stop().unwrap();
+}
+
+#[test]
+fn a_library_that_is_preloaded_is_found_in_the_server() {
+    const NAME: &str = "a_library_that_is_preloaded_is_found_in_the_server";
+    let workload = MariadbSysbench::STANDARD;
+    let settings = [SMALL[0], ("environment", "LD_PRELOAD=libjemalloc.so.2")];
+    if let Some(lack) = lacks(&workload, &settings) {
+        println!("SKIP {NAME}: {lack}");
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let mut setup = setup(&scratch, &settings);
+    let mut system = up(&workload, &setup);
+    let (proofs, _) = system.describe().unwrap();
+    assert!(proofs.iter().all(|proof| proof.active), "{proofs:?}");
+    let shown = |words: &str| proofs.iter().find(|proof| proof.what.contains(words)).unwrap();
+    assert_eq!(shown("libjemalloc.so.2 in /proc/PID/maps").found, "mapped");
+    assert_eq!(shown("the server's allocator").found, "jemalloc");
+    system.stop().unwrap();
+    // One that is there and is not loaded is no proof: the loader passes over what it cannot use.
+    let odd = scratch.path().join("libodd.so");
+    fs::write(&odd, "no library").unwrap();
+    let value = format!("LD_PRELOAD={}", odd.display());
+    setup.settings.insert("environment".to_owned(), value);
+    let needs = workload.needs(&setup.settings, &SearchPath::own());
+    assert!(needs.iter().any(|need| !need.here && need.what.contains("no shared library")));
+    let mut system = workload.start(&setup).unwrap();
+    let (proofs, _) = system.describe().unwrap();
+    let proof = proofs.iter().find(|proof| proof.what.contains("maps") && !proof.active).unwrap();
+    assert!(proof.what.contains("libodd.so") && proof.found == "not mapped", "{proof:?}");
+    system.stop().unwrap();
+}
+
+/// One slice of a client, in whose midst an administrator says something; and the server's count
+/// right before and behind that.
+fn disturbed(
+    system: &mut dyn System,
+    scratch: &Scratch,
+    statements: &str,
+) -> (anyhow::Result<SliceOutput>, [u64; 2]) {
+    let homes = fs::read_dir(scratch.path()).unwrap().flatten().map(|entry| entry.path());
+    let socket = homes.map(|home| home.join("s")).find(|socket| socket.exists()).unwrap();
+    let ask = |statements: &str| {
+        let mut client = Command::new("mariadb");
+        client.args(["--no-defaults", "--user=root", "--skip-column-names", "--execute"]);
+        let said = client.arg(statements).arg(format!("--socket={}", socket.display())).output();
+        let said = said.unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
+    };
+    let questions = || {
+        let told = ask("SHOW GLOBAL STATUS LIKE 'Questions'");
+        told.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    system.begin(&Drive::new(1, SLICE)).unwrap();
+    system.mark().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let before = questions();
+    ask(statements);
+    let counts = [before, questions()];
+    std::thread::sleep(Duration::from_millis(300));
+    system.close().unwrap();
+    (system.finish(), counts)
+}
+
+/// `FLUSH STATUS` sets the server's own count back in some versions, and leaves it in others; a
+/// stranger's questions move it in all. A slice has a number only where the count held.
+#[test]
+fn a_counter_that_is_moved_meanwhile_leaves_no_number() {
+    const NAME: &str = "a_counter_that_is_moved_meanwhile_leaves_no_number";
+    let workload = MariadbSysbench::STANDARD;
+    if let Some(lack) = lacks(&workload, &SMALL) {
+        println!("SKIP {NAME}: {lack}");
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let setup = setup(&scratch, &SMALL);
+    let mut system = up(&workload, &setup);
+    let (output, [before, after]) = disturbed(system.as_mut(), &scratch, "FLUSH STATUS");
+    if after < before {
+        let message = format!("{:#}", output.unwrap_err());
+        let told = ["ran backwards", "the counts disagree"];
+        assert!(told.iter().any(|told| message.contains(told)), "{message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    } else {
+        let counts = output.unwrap().counts.unwrap();
+        assert!(counts.disagreement().0 <= 0.01, "{counts:?}");
+    }
+    let questions = "DO 1;".repeat(20_000);
+    let (output, [before, after]) = disturbed(system.as_mut(), &scratch, &questions);
+    assert!(after > before + 20_000, "{before} {after}");
+    let message = format!("{:#}", output.unwrap_err());
+    assert!(message.contains("the counts disagree: the generator asked"), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    // The server is as good as before.
+    slice(system.as_mut(), 2);
     system.stop().unwrap();
 }

@@ -52,7 +52,8 @@ fn setup(scratch: &Path, undo: &Undo, arm: &str, settings: &[(&str, &str)]) -> S
 fn start(scratch: &Path, undo: &Undo, arm: &str, settings: &[(&str, &str)]) -> Box<dyn System> {
     let mut system = Postgres::STANDARD.start(&setup(scratch, undo, arm, settings)).unwrap();
     let (proofs, told) = system.describe().unwrap();
-    assert_eq!(proofs.len(), 6, "{proofs:#?}");
+    let set = settings.iter().any(|(name, _)| *name == "environment");
+    assert!(if set { proofs.len() > 6 } else { proofs.len() == 6 }, "{proofs:#?}");
     assert!(proofs.iter().all(|proof| proof.active), "{arm}: {proofs:#?}");
     assert!(told.iter().any(|(name, value)| name == "PostgreSQL" && !value.is_empty()));
     system
@@ -259,4 +260,30 @@ fn a_server_that_cannot_come_up_is_quoted() {
     drop(undo);
     let left: Vec<_> = fs::read_dir(&far).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.iter().all(|path| path.ends_with("undo.jsonl")), "{left:?}");
+}
+
+#[test]
+fn what_is_set_for_the_server_is_read_back_from_it() {
+    if lacking("what_is_set_for_the_server_is_read_back_from_it") {
+        return;
+    }
+    let scratch = Scratch::create().unwrap();
+    let undo = Undo::begin(scratch.path(), Path::new(SERVER));
+    let set = "GLIBC_TUNABLES=glibc.malloc.arena_max=1 MY_TOKEN=hidden";
+    let mut system = start(scratch.path(), &undo, "tuned", &[("environment", set)]);
+    let (proofs, settings) = system.describe().unwrap();
+    assert!(proofs.iter().all(|proof| proof.active), "{proofs:?}");
+    let found: Vec<(&str, &str)> = proofs
+        .iter()
+        .filter(|proof| proof.what.ends_with("in /proc/PID/environ"))
+        .map(|proof| (proof.what.as_str(), proof.found.as_str()))
+        .collect();
+    let expected = [
+        ("postgres: GLIBC_TUNABLES in /proc/PID/environ", "glibc.malloc.arena_max=1"),
+        ("postgres: MY_TOKEN in /proc/PID/environ", "(left out)"),
+    ];
+    assert_eq!(found, expected);
+    assert!(settings.contains(&("environment".to_owned(), "GLIBC_TUNABLES MY_TOKEN".to_owned())));
+    check_slice(system.as_mut(), 2);
+    system.stop().unwrap();
 }

@@ -295,7 +295,14 @@ fn what_is_wrong_with_a_variant_has_its_place() {
         ("id = \"a\"\nlabel = \"x\"\nset = {}\nover = \"a\"", 4, 8, "over must be one of"),
         ("id = \"a\"\nlabel = \"x\"\nset = { rows = 1 }", 3, 16, "rows must be 1000 to"),
         ("id = \"a\"\nlabel = \"x\"\n[variant.set]\ncash = 5", 4, 8, "has no setting \"cash\""),
-        ("id = \"a\"\nlabel = \"x\"", 0, 1, "missing field `set`"),
+        ("id = \"a\"\nlabel = \"x\"", 1, 6, "variant a changes nothing: add set or environment"),
+        ("id = \"a\"\nlabel = \"x\"\nenvironment = {}", 1, 6, "changes nothing"),
+        (
+            "id = \"a\"\nlabel = \"x\"\nset = { cache = \"shared\" }\nenvironment = { \"\" = 1 }",
+            4,
+            15,
+            "environment is NAME=VALUE words",
+        ),
         ("id = \"a\"\nlabel = \"x\"\nset = {}\nwish = 1", 4, 1, "unknown field `wish`"),
     ] {
         let message = with_variants(&stanza(keys)).unwrap_err();
@@ -329,6 +336,12 @@ fn a_variant_of_a_command_changes_what_its_start_and_its_slices_use() {
         (variant.settings["run"].as_str(), variant.settings["environment"].as_str()),
         ("false", "A=2")
     );
+    let recipe =
+        of("environment = { A = 1, B = \"x y\" }", "} \nenvironment = { A = \"2\"").unwrap();
+    assert_eq!(recipe.settings["environment"], "A=1 'B=x y'");
+    let variant = recipe.arms().pop().unwrap();
+    assert_eq!(variant.settings["environment"], "'B=x y' A=2");
+    assert_eq!(variant.plan.changes, ["A=2"]);
     assert!(of("", "setup = \"true\"").unwrap_err().contains("setup takes effect once a run"));
     assert!(of("", "start = \"true\"").unwrap_err().contains("variant v moves the clients"));
 }

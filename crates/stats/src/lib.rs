@@ -12,6 +12,7 @@
 //! | [`verdict`] | better, worse, without effect, or not known yet: the one rule |
 //! | [`holm`] | adjusted p-values for several questions |
 //! | [`change_point`] | when does a series stop warming up? |
+//! | [`two_groups`] | do values fall into two groups with nothing between? |
 //! | [`bounded`] | nonlinear least squares with bounds |
 //! | [`distribution`] | normal and Student quantiles |
 //! | [`random`] | the seeded generator |
@@ -26,6 +27,7 @@ mod linear;
 pub mod paired;
 pub mod random;
 pub mod sequential;
+pub mod two_groups;
 pub mod two_way;
 pub mod verdict;
 

@@ -24,7 +24,7 @@ use crate::error::StatsError;
 use crate::interval::{Interval, mean, percentile_interval};
 use crate::linear::solve;
 use crate::random::Generator;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One slice.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +37,27 @@ pub struct Observation {
     pub block: usize,
     /// The value, positive.
     pub value: f64,
+}
+
+/// From this many starts on, starts rather than blocks are resampled: with fewer the interval
+/// would be governed by Student's t at one or two degrees of freedom and say nothing.
+pub const STARTS_TO_RESAMPLE: usize = 4;
+
+/// Observations of measured slices, as `(level, (start, block), value)`: blocks are numbered
+/// through, and few starts count as one.
+#[must_use]
+pub fn observations(measured: &[(usize, (u32, u32), f64)]) -> Vec<Observation> {
+    let starts: BTreeSet<u32> = measured.iter().map(|(_, (start, _), _)| *start).collect();
+    let blocks: BTreeSet<(u32, u32)> = measured.iter().map(|(_, block, _)| *block).collect();
+    let blocks: Vec<(u32, u32)> = blocks.into_iter().collect();
+    let several = starts.len() >= STARTS_TO_RESAMPLE;
+    let one = |&(level, block, value): &(usize, (u32, u32), f64)| Observation {
+        level,
+        start: if several { block.0 as usize } else { 0 },
+        block: blocks.binary_search(&block).unwrap_or(0),
+        value,
+    };
+    measured.iter().map(one).collect()
 }
 
 /// The drift of one block.

@@ -8,6 +8,10 @@ use crate::trial::Latency;
 use crate::units::{Cores, PerSecond, Ratio, Seconds};
 use serde::{Deserialize, Serialize};
 
+pub use crate::aside::{
+    AtBound, Bound, BusyFunction, GainEvidence, GainReason, HolderState, IdleAccount, Nameless,
+    Regimes, Superlinear, Unsteady,
+};
 pub use crate::curve::Curve;
 pub use crate::estimate::Estimate;
 pub use crate::instruments::{
@@ -53,6 +57,9 @@ pub struct Findings {
     /// What is lost at the focus level; absent where no facts were collected.
     #[serde(default)]
     pub lost: Option<Lost>,
+    /// That the focus level gives what its bound allows, where it does.
+    #[serde(default)]
+    pub at_bound: Option<AtBound>,
     /// Causes at the focus level, greatest first, those that may be nothing last. None where
     /// nothing worth it is lost.
     pub causes: Vec<Cause>,
@@ -76,6 +83,15 @@ pub struct Findings {
     pub collector: Collector,
     /// Everything that limits what was said.
     pub caveats: Vec<Caveat>,
+    /// Steps of the curve that gain more than the number of clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superlinear: Vec<Superlinear>,
+    /// Levels whose throughput was not of one piece.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsteady: Vec<Unsteady>,
+    /// Modules without symbols, those with most of the CPU first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nameless: Vec<Nameless>,
     /// Where slices passed without an operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
@@ -318,6 +334,9 @@ pub struct CoreLedger {
     pub total: Cores,
     /// |unattributed| / C.
     pub closes_to: Ratio,
+    /// How what idled came to its lines.
+    #[serde(default)]
+    pub idle: Option<IdleAccount>,
     /// CPU seconds of the system for one operation, D.
     pub demand: Estimate<Seconds>,
     /// The least D over the levels, D_ref.
@@ -398,7 +417,7 @@ pub struct Cause {
     /// For waits: blocked seconds for one operation.
     pub wait_per_operation: Option<Estimate<Seconds>>,
     /// For locks: what holders were doing when a wait began; shares that add up to 1.
-    pub holders: Vec<(String, Ratio)>,
+    pub holders: Vec<(HolderState, Ratio)>,
     /// Stacks at the start of the waits, or on a core, weighted by time.
     pub stacks: Option<FlameNode>,
     /// Stacks of those who ended the waits.

@@ -8,19 +8,27 @@
 //! * [`fact`]: what a probe saw in one window.
 //! * [`trial`]: one slice of one arm at one level, and its facts.
 //! * [`record`]: a whole run, as it lies in the run directory.
+//! * [`environment`]: which variables change what is measured.
 //! * [`findings`]: what the analysis concluded, each number with an interval.
+//! * [`profile`]: the same of one level of a system that ran already.
+//! * [`comparison`]: what several runs say beside each other.
 
+mod aside;
+pub mod comparison;
 mod curve;
+pub mod environment;
 mod estimate;
 pub mod fact;
 pub mod findings;
 mod instruments;
 pub mod plan;
+pub mod profile;
 pub mod record;
 mod stability;
 pub mod trial;
 pub mod units;
 
+pub use comparison::Comparison;
 pub use fact::{
     CollectorCost, CoreTime, DeviceCounters, Fact, Holders, Loss, MachineCounters, Pressure,
     StackId, StackKind, StackWeight, TaskCpu, TaskOwner, ThreadRole, ThreadTime, Tier, Wait,
@@ -28,6 +36,7 @@ pub use fact::{
 };
 pub use findings::{Estimate, Findings};
 pub use plan::{ArmId, ArmPlan, ArmRole, Clients, Level, LevelOrder, Plan, ProtocolName};
+pub use profile::Profile;
 pub use record::{
     ArmStart, EndFile, FileSum, Frame, Host, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
     StoppedBy,

@@ -100,6 +100,8 @@ pub enum ProtocolName {
     Published,
     /// Results of other tools: nothing was measured by Kneepoint.
     Imported,
+    /// One level of a system that ran already; see [`Plan::is_counted`].
+    Profile,
 }
 
 /// The whole design of a run.
@@ -156,8 +158,16 @@ pub struct Plan {
     /// Half-width of the 95 % interval of a small effect at which it may stop. Large ones, and
     /// none, may stop as soon as they are told for sure.
     pub precision: Ratio,
+    /// Half-width of the interval of the throughput at the peak, as a share of it, at which the
+    /// sweep needs no further blocks; absent where it is as long as planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_precision: Option<Ratio>,
     /// Smallest effect that matters: below it the verdict is 'no effect'.
     pub smallest_effect: Ratio,
+    /// The part of the throughput that the collector may take before the result is not to be
+    /// trusted, where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_overhead: Option<Ratio>,
     /// Wall-clock budget of the whole run.
     pub budget: Nanos,
     /// Foreign CPU above this share of capacity pollutes a slice.
@@ -167,6 +177,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What `operation` is where nothing was counted: operations of slices are then the
+    /// nanoseconds of their windows, so that what is told of an operation is told of time.
+    pub const UNCOUNTED: &'static str = "nanoseconds";
+
+    /// Whether operations were counted. Only a profile may be without.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.protocol != ProtocolName::Profile || self.operation != Self::UNCOUNTED
+    }
+
     /// The arm of this name.
     #[must_use]
     pub fn arm(&self, id: &ArmId) -> Option<&ArmPlan> {
@@ -214,6 +234,8 @@ mod tests {
             blocks_per_start: 1,
             precision: Ratio(0.05),
             smallest_effect: Ratio(0.05),
+            allowed_overhead: None,
+            sweep_precision: None,
             budget: Nanos(1),
             foreign_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),

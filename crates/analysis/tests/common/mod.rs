@@ -262,6 +262,8 @@ pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
             blocks_per_start: 3,
             precision: Ratio(0.05),
             smallest_effect: Ratio(0.05),
+            allowed_overhead: None,
+            sweep_precision: None,
             budget: nanos(60.0),
             foreign_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),

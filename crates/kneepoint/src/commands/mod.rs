@@ -1,10 +1,12 @@
 //! One file a command.
 
+pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod predict;
+pub(crate) mod profile;
 pub(crate) mod recover;
 pub(crate) mod report;
 pub(crate) mod run;

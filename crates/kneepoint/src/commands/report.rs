@@ -3,7 +3,8 @@
 use crate::cli::ReportArgs;
 use crate::{NOT_TRUSTWORTHY, OK, print};
 use anyhow::{Context, Result, bail};
-use kneepoint_vocab::Findings;
+use kneepoint_report::{html, terminal};
+use kneepoint_vocab::{Findings, Profile, ProtocolName};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,18 +14,55 @@ use std::path::{Path, PathBuf};
 const PAGE: &str = "report.html";
 
 pub(crate) fn report(args: &ReportArgs) -> Result<u8> {
-    let findings = findings(&args.directory)?;
+    let record = kneepoint_lab::open(&args.directory)?;
+    if record.plan.protocol == ProtocolName::Profile {
+        return report_profile(&kneepoint_analysis::profile::profile(&record), args);
+    }
+    let findings = kneepoint_analysis::analyse(&record);
     if args.json {
         return finish_json(&findings);
     }
     let page = match &args.html {
         Some(page) => {
-            write_there(&findings, page)?;
+            write_there(&html::render(&findings), page)?;
             page.clone()
         }
-        None => write_into(&findings, &args.directory)?,
+        None => write_into(&html::render(&findings), &args.directory)?,
     };
     finish(&findings, &page)
+}
+
+fn report_profile(profile: &Profile, args: &ReportArgs) -> Result<u8> {
+    if args.json {
+        return print_profile_json(profile);
+    }
+    let Some(page) = &args.html else { return finish_profile(profile, &args.directory, false) };
+    write_there(&html::profile::render(profile), page)?;
+    print_profile(profile, page)
+}
+
+/// Writes the page of a profile and prints it, or prints it for programs, and writes the page all
+/// the same.
+pub(crate) fn finish_profile(profile: &Profile, directory: &Path, json: bool) -> Result<u8> {
+    let page = write_into(&html::profile::render(profile), directory);
+    let shown = page.as_ref().map_or(directory, PathBuf::as_path);
+    let code = match json {
+        true => print_profile_json(profile)?,
+        false => print_profile(profile, shown)?,
+    };
+    page.map(|_| code)
+}
+
+fn print_profile_json(profile: &Profile) -> Result<u8> {
+    print::out(&kneepoint_report::json::profile(profile))?;
+    Ok(if profile.trustworthy { OK } else { NOT_TRUSTWORTHY })
+}
+
+fn print_profile(profile: &Profile, page: &Path) -> Result<u8> {
+    let mut text = terminal::profile::render(profile, print::width(), print::colour());
+    text.push_str(&format!("report  {}\n", page.display()));
+    print::out(&text)?;
+    Ok(if profile.trustworthy { OK } else { NOT_TRUSTWORTHY })
 }
 
 /// Lines of a terminal's window that the summary leaves: the page's path, and the prompt after it.
@@ -37,16 +75,16 @@ pub(crate) fn findings(directory: &Path) -> Result<Findings> {
 }
 
 /// Writes the page of a run into its directory.
-pub(crate) fn write_into(findings: &Findings, directory: &Path) -> Result<PathBuf> {
+fn write_into(html: &str, directory: &Path) -> Result<PathBuf> {
     let page = directory.join(PAGE);
-    write_page(findings, &page)?;
+    write_page(html, &page)?;
     Ok(page)
 }
 
 /// Writes the page of a run that has just been made and prints the findings, which are worth having
 /// also where there is no room for the page.
 pub(crate) fn finish_run(findings: &Findings, directory: &Path, json: bool) -> Result<u8> {
-    let page = write_into(findings, directory);
+    let page = write_into(&html::render(findings), directory);
     let shown = page.as_ref().map_or(directory, PathBuf::as_path);
     let code = if json { finish_json(findings)? } else { finish(findings, shown)? };
     page.map(|_| code)
@@ -61,7 +99,7 @@ pub(crate) fn finish_json(findings: &Findings) -> Result<u8> {
 /// Prints the findings for people, and says by the exit code whether to rely on them.
 pub(crate) fn finish(findings: &Findings, page: &Path) -> Result<u8> {
     let screen = print::screen(LAST_LINES);
-    let mut text = kneepoint_report::terminal::fitted(findings, screen);
+    let mut text = terminal::fitted(findings, screen);
     text.push_str(&format!("report  {}\n", page.display()));
     print::out(&text)?;
     Ok(code(findings))
@@ -73,24 +111,22 @@ fn code(findings: &Findings) -> u8 {
 
 /// Writes the page where the user said. A pipe or a device that he named is written to; renaming
 /// would put a file in its place.
-fn write_there(findings: &Findings, page: &Path) -> Result<()> {
+fn write_there(html: &str, page: &Path) -> Result<()> {
     if fs::metadata(page).is_ok_and(|about| !about.is_file()) {
-        let html = kneepoint_report::html::render(findings);
         return fs::write(page, html).with_context(|| unwritten(page));
     }
-    write_page(findings, page)
+    write_page(html, page)
 }
 
 /// Writes the page as a new file that takes the place of an old one. Somebody else may have made
 /// the directory: what lies under the page's name is not written to, and no link is followed.
-fn write_page(findings: &Findings, page: &Path) -> Result<()> {
+fn write_page(html: &str, page: &Path) -> Result<()> {
     match fs::symlink_metadata(page) {
         Ok(about) if !about.is_file() => {
             bail!("{}: it is there and no regular file: nothing was written", unwritten(page))
         }
         _ => {}
     }
-    let html = kneepoint_report::html::render(findings);
     let folder = page.parent().filter(|path| !path.as_os_str().is_empty());
     let write = || {
         let mut draft = tempfile::Builder::new()

@@ -45,6 +45,14 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     let mut recipe = asked_for(args)?;
     if args.protocol == ProtocolArg::Published {
         recipe = recipe.as_published()?;
+        if !args.variant.is_empty() {
+            let problem = "--variant: a published protocol measures the baseline alone";
+            return Err(UsageError(problem.to_owned()).into());
+        }
+    }
+    for variant in &args.variant {
+        let added = recipe.add_variant(variant);
+        added.map_err(|problem| UsageError(format!("--variant: {problem}")))?;
     }
     let whole = recipe.clone();
     let left_out = recipe.leave_out_lacking();
@@ -61,6 +69,7 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
         generator_cores: args.generator_cores,
         seed: args.seed,
         precision: args.precision,
+        allowed_overhead: args.allow_overhead,
         budget: args.budget,
         tier: args.tier.map(Into::into),
         directory: args.out.clone().unwrap_or_else(|| default_directory(&host.begun)),

@@ -284,6 +284,12 @@ impl EbpfCollector {
         Ok(())
     }
 
+    /// What was read of the frozen window.
+    #[cfg(test)]
+    pub(crate) fn harvest(&self) -> Option<&Harvest> {
+        self.frozen.as_ref().map(|frozen| &frozen.harvest)
+    }
+
     /// The facts of the frozen window. Its threads may be gone; naming stacks takes its time.
     pub(crate) fn collect(&mut self) -> Result<Observation, ProbeError> {
         let frozen = self.frozen.take().ok_or(ProbeError::Order("no window is frozen"))?;

@@ -9,6 +9,10 @@ mod tick;
 mod window;
 mod wire;
 
+#[cfg(test)]
+#[path = "../../tests/proof/mod.rs"]
+mod proof;
+
 use crate::stack::{StackCollector, StackOptions};
 use ebpf::EbpfCollector;
 use fallback::FallbackCollector;

@@ -1,4 +1,5 @@
 //! Single tables of the findings for other tools.
 
+pub mod comparison;
 pub mod csv;
 pub mod folded;

@@ -51,6 +51,10 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
     if let Some(ledger) = findings.ledgers.iter().find(|one| one.level == findings.focus) {
         let value = number::plain_percent(ledger.core.closes_to);
         strip.push(of("ledger closes to", value, "what it could not place, of all cores"));
+        if let Some(part) = words::shared_out(&ledger.core) {
+            let meaning = "of all cores: charged to no wait, split over what was blocked";
+            strip.push(of("idle shared out", number::plain_percent(part), meaning));
+        }
     }
     let protocol = &findings.protocol;
     if words::imported(findings) {

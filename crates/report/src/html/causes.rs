@@ -4,7 +4,7 @@ use super::flame;
 use super::markup::{Markup, Tag};
 use crate::number;
 use crate::words;
-use kneepoint_vocab::findings::{Cause, LineKind};
+use kneepoint_vocab::findings::{Cause, HolderState, LineKind};
 use kneepoint_vocab::{Findings, Unit};
 
 /// One cause, ready for the template.
@@ -142,17 +142,17 @@ fn holders(cause: &Cause) -> Markup {
     for (state, share) in &cause.holders {
         let part = share.get();
         let part = if part.is_finite() { part.clamp(0.0, 1.0 - left) } else { 0.0 };
-        let bar = Tag::of("rect", holder_class(state))
+        let bar = Tag::of("rect", holder_class(*state))
             .part("x", left)
             .part("width", part)
             .attr("height", "100%");
         bars.push(&bar.done());
         left += part;
-        words_of.push((state, number::plain_percent(*share)));
+        words_of.push((*state, number::plain_percent(*share)));
     }
     let list = words_of.iter().map(|(state, share)| {
-        let swatch = Tag::of("span", &format!("swatch {}", holder_class(state))).done();
-        Tag::new("li").with(&swatch).text(&format!("{state} {share}")).done()
+        let swatch = Tag::of("span", &format!("swatch {}", holder_class(*state))).done();
+        Tag::new("li").with(&swatch).text(&format!("{} {share}", state.as_str())).done()
     });
     let bar = Tag::of("svg", "share holders").attr("aria-hidden", "true").with(&bars).done();
     Tag::of("div", "holding")
@@ -162,11 +162,11 @@ fn holders(cause: &Cause) -> Markup {
         .done()
 }
 
-fn holder_class(state: &str) -> &'static str {
+const fn holder_class(state: HolderState) -> &'static str {
     words::class(match state {
-        "running" => LineKind::Running,
-        "runnable" | "waiting for a core" => LineKind::Runnable,
-        "blocked" => LineKind::IdleOther,
-        _ => LineKind::Unattributed,
+        HolderState::Running => LineKind::Running,
+        HolderState::Runnable => LineKind::Runnable,
+        HolderState::Blocked => LineKind::IdleOther,
+        HolderState::Unknown => LineKind::Unattributed,
     })
 }

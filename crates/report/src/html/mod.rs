@@ -14,6 +14,7 @@ mod instruments;
 mod ledgers;
 mod markup;
 mod policy;
+pub mod profile;
 mod scale;
 mod stack;
 mod table;
@@ -84,11 +85,14 @@ struct Page<'a> {
     several: bool,
     lede: String,
     treated: Vec<String>,
+    superlinear: Vec<String>,
+    at_bound: Option<String>,
     why: bool,
     fits: Vec<(String, Vec<Fact>)>,
     core: ledgers::Ledger,
     thread: ledgers::Ledger,
     idle_threads: Option<String>,
+    idle_account: Option<String>,
     causes: Vec<causes::CauseView<'a>>,
     on_cpu: Markup,
     forest: forest::Forest<'a>,
@@ -129,7 +133,7 @@ impl<'a> Page<'a> {
             picks: curve::picks(findings),
             trust: words::trust(findings),
             loss: words::loss(findings).map(|loss| loss.sentence()),
-            busiest: findings.on_cpu.as_ref().map(words::busiest).unwrap_or_default().join(", "),
+            busiest: busiest(findings).join(", "),
             times: curve::times(findings),
             laws: curve::laws(&series),
             curve_wide: curve::draw(
@@ -143,6 +147,8 @@ impl<'a> Page<'a> {
             several: series.several(),
             lede: lede(&findings.curve, &series),
             treated: findings.treated.iter().map(|one| words::treated(one, series.axis)).collect(),
+            superlinear: superlinear(findings, series.axis),
+            at_bound: findings.at_bound.as_ref().map(words::at_bound),
             why: !findings.ledgers.is_empty()
                 || !findings.causes.is_empty()
                 || findings.on_cpu.is_some(),
@@ -150,6 +156,7 @@ impl<'a> Page<'a> {
             core: ledgers::core(findings, axis),
             thread: ledgers::thread(findings, axis),
             idle_threads: idle_threads(findings),
+            idle_account: idle_account(findings),
             causes: causes::views(findings),
             on_cpu: findings
                 .on_cpu
@@ -186,6 +193,21 @@ fn lede(curve: &Curve, series: &Series<'_>) -> String {
         return format!("{on} {knee}.");
     }
     format!("{on} {knee}{then} curve {}.", words::shape(curve.shape))
+}
+
+fn superlinear(findings: &Findings, axis: Axis) -> Vec<String> {
+    findings.superlinear.iter().map(|step| words::superlinear(step, axis)).collect()
+}
+
+/// Where the CPU goes.
+fn busiest(findings: &Findings) -> Vec<String> {
+    findings.on_cpu.as_ref().map(words::busiest).unwrap_or_default()
+}
+
+/// How the idle cores of the focus level came to their lines.
+fn idle_account(findings: &Findings) -> Option<String> {
+    let ledger = findings.ledgers.iter().find(|ledger| ledger.level == findings.focus)?;
+    ledger.core.idle.as_ref().map(words::idle_account)
 }
 
 /// Threads of the focus level that wait for work and are part of no operation.

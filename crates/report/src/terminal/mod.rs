@@ -1,8 +1,10 @@
 //! The end of a run on one terminal screen: the same four answers as the page, in text.
 
+pub mod comparison;
 mod curve;
 mod ledger;
 mod line;
+pub mod profile;
 mod seen;
 mod several;
 mod stability;
@@ -44,6 +46,8 @@ struct Shown {
     bars: bool,
     /// Percentiles of the response time.
     times: usize,
+    /// Steps of the curve that gain more than the clients.
+    gains: usize,
     /// Lines on the generator and of the classic instruments.
     seen: usize,
     /// Blank lines between parts.
@@ -60,12 +64,13 @@ const LEAST: Shown = Shown {
     curves: 3,
     bars: false,
     times: 0,
+    gains: 0,
     seen: 0,
     blank: false,
 };
 
 /// What is added, the most important first. Each is taken if all still fits with it.
-const MORE: [fn(&mut Shown); 21] = [
+const MORE: [fn(&mut Shown); 23] = [
     |shown| shown.effects = 1,
     |shown| shown.effects = 2,
     |shown| shown.causes = 1,
@@ -74,6 +79,7 @@ const MORE: [fn(&mut Shown); 21] = [
     |shown| shown.effects = 4,
     |shown| shown.times = 1,
     |shown| shown.times = 2,
+    |shown| shown.gains = 1,
     |shown| shown.bars = true,
     |shown| shown.effects = 6,
     |shown| shown.seen = 1,
@@ -84,6 +90,7 @@ const MORE: [fn(&mut Shown); 21] = [
     |shown| shown.times = 3,
     |shown| shown.seen = 4,
     |shown| shown.causes = 3,
+    |shown| shown.gains = 3,
     |shown| shown.blank = true,
     |shown| shown.effects = usize::MAX,
     |shown| (shown.causes, shown.ledger, shown.curves) = (8, usize::MAX, usize::MAX),
@@ -127,12 +134,14 @@ fn compose(findings: &Findings, width: usize, shown: Shown) -> Vec<Line> {
     } else {
         curve::lines(findings, series.axis, width, (shown.bars, shown.times))
     };
+    let gains = gains(findings, series.axis, width, shown.gains);
     let mut where_spent = ledger::lines(findings, axis, width, shown.ledger);
     where_spent.extend(seen::lines(findings, width, shown.seen));
     let cause = (shown.causes, shown.details, shown.path);
     let sections = [
         header(findings, width),
         picture,
+        gains,
         where_spent,
         stability::lines(findings, width),
         verdicts::causes(findings, width, cause),
@@ -147,6 +156,13 @@ fn compose(findings: &Findings, width: usize, shown: Shown) -> Vec<Line> {
         lines.extend(section);
     }
     lines
+}
+
+/// Steps that gain more than their clients.
+fn gains(findings: &Findings, axis: Axis, width: usize, most: usize) -> Vec<Line> {
+    let steps = findings.superlinear.iter().take(most);
+    let said = steps.flat_map(|step| wrap(&words::superlinear(step, axis), width));
+    said.map(|line| Line::new(Style::Faint, &line)).collect()
 }
 
 /// What has to be in sight at the end: the story in one sentence, and how far to trust it.

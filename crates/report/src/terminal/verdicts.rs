@@ -4,11 +4,8 @@ use super::line::{Line, Style};
 use crate::number;
 use crate::text;
 use crate::words::{self, Axis};
-use kneepoint_vocab::findings::{Cause, Effect, Verdict};
+use kneepoint_vocab::findings::{Cause, Effect, HolderState, Verdict};
 use kneepoint_vocab::{ArmRole, Findings, Unit};
-
-/// The state of a holder that the lock word does not name.
-const NOT_KNOWN: &str = "not known";
 
 /// Below this width a share or a ratio has a line of its own.
 const NARROW: usize = 60;
@@ -43,11 +40,17 @@ pub(super) fn causes(
 /// Where there is no loss to explain: that it is so, and where the CPU goes.
 fn unexplained(findings: &Findings, loss: Option<&words::Loss>, width: usize) -> Vec<Line> {
     let mut lines = Vec::new();
-    if let Some(loss) = loss {
+    if let Some(at) = &findings.at_bound {
+        lines.push(Line::new(Style::Bold, &text::shorten(&words::at_bound(at), width)));
+    } else if let Some(loss) = loss {
         let said = format!("Nothing to explain: {}", loss.sentence());
         lines.push(Line::new(Style::Bold, &said));
     }
-    let busiest = findings.on_cpu.as_ref().map(words::busiest).unwrap_or_default();
+    let by_stacks = || findings.on_cpu.as_ref().map(words::busiest).unwrap_or_default();
+    let busiest = match findings.at_bound.as_ref().map(words::busy_functions) {
+        Some(functions) if !functions.is_empty() => functions,
+        _ => by_stacks(),
+    };
     if !busiest.is_empty() {
         let said = text::shorten(&busiest.join(", "), width.saturating_sub(9));
         lines.push(Line::new(Style::Plain, "CPU      ").then(Style::Faint, &said));
@@ -126,11 +129,12 @@ fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line>
     if let Some(mean) = cause.wait_mean {
         parts.push(format!("{} each", number::brief_seconds(mean)));
     }
-    let known =
-        cause.holders.iter().filter(|(state, share)| state != NOT_KNOWN && share.get() > 0.0);
+    let known = cause
+        .holders
+        .iter()
+        .filter(|(state, share)| *state != HolderState::Unknown && share.get() > 0.0);
     if let Some((state, share)) = known.max_by(|a, b| a.1.get().total_cmp(&b.1.get())) {
-        let state = text::disarm(state);
-        parts.push(format!("holder {state} {}", number::plain_percent(*share)));
+        parts.push(format!("holder {} {}", state.as_str(), number::plain_percent(*share)));
     }
     let cure = words::cure(findings, cause).map(|effect| format!("cure: {}", effect.label));
     if parts.is_empty() && (cure.is_none() || cause.follows_from.is_some()) {

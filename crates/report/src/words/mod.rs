@@ -1,10 +1,14 @@
 //! The words for what findings name by kind, the same in every format.
 
+mod aside;
+pub(crate) mod comparison;
 mod evidence;
 mod loss;
+pub(crate) mod profile;
 pub(crate) mod stability;
 mod trust;
 
+pub(crate) use aside::{at_bound, busy_functions, idle_account, shared_out, superlinear};
 pub(crate) use evidence::{
     bench_price, counts, generator, imported, odd_sum, owner, precision, protocol, saturated,
     source, whole_percent,

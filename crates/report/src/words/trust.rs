@@ -1,6 +1,6 @@
 //! How far to trust a run, in one line.
 
-use super::{imported, precision, protocol};
+use super::{imported, precision, protocol, shared_out};
 use crate::number;
 use kneepoint_vocab::findings::Severity;
 use kneepoint_vocab::{Estimate, Findings, Ratio, Unit};
@@ -84,6 +84,9 @@ pub(crate) fn trust(findings: &Findings) -> Trust {
     let ledger = findings.ledgers.iter().find(|ledger| ledger.level == findings.focus);
     let open = ledger.map(|ledger| ledger.core.closes_to).filter(|open| open.get() > GAPING);
     figures.extend(open.map(|open| format!("{} unaccounted", number::plain_percent(open))));
+    let shared = ledger.and_then(|ledger| shared_out(&ledger.core));
+    let shared = shared.filter(|shared| shared.get() > GAPING);
+    figures.extend(shared.map(|part| format!("{} idle shared out", number::plain_percent(part))));
     if imported(findings) {
         figures.push(precision(findings));
     }

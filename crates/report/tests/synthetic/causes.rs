@@ -1,7 +1,7 @@
 //! Causes and flame graphs of the synthetic findings.
 
 use super::about;
-use kneepoint_vocab::findings::{Cause, CauseKind, FlameNode};
+use kneepoint_vocab::findings::{Cause, CauseKind, FlameNode, HolderState};
 use kneepoint_vocab::{ArmId, Ratio, Seconds};
 
 /// A name as C++ gives them.
@@ -154,9 +154,12 @@ fn lock() -> Cause {
         wait_mean: Some(Seconds(22.4e-6)),
         wait_longest: Some(Seconds(11.3e-3)),
         wait_per_operation: Some(about(248.0e-6, 0.04)),
-        holders: [("running", 0.71), ("runnable", 0.18), ("blocked", 0.04), ("unknown", 0.07)]
-            .map(|(state, share)| (state.to_owned(), Ratio(share)))
-            .to_vec(),
+        holders: vec![
+            (HolderState::Running, Ratio(0.71)),
+            (HolderState::Runnable, Ratio(0.18)),
+            (HolderState::Blocked, Ratio(0.04)),
+            (HolderState::Unknown, Ratio(0.07)),
+        ],
         stacks: Some(waiting()),
         waker_stacks: Some(waking()),
         stacks_complete: Some(Ratio(0.991)),

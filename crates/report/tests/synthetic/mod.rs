@@ -67,6 +67,10 @@ pub(crate) fn findings() -> Findings {
         collector: collector(),
         caveats: caveats(),
         stalls: Vec::new(),
+        at_bound: None,
+        superlinear: Vec::new(),
+        unsteady: Vec::new(),
+        nameless: Vec::new(),
     }
 }
 
@@ -222,6 +226,7 @@ fn core(index: usize, x: f64) -> CoreLedger {
     lines.insert(5, lock);
     CoreLedger {
         closes_to: Ratio(CORE_ROWS[7].2[index].abs() / 2.0),
+        idle: None,
         lines,
         total: Cores(2.0),
         demand: about(DEMAND * if index == 0 { 1.0 } else { 2.1 }, 0.04),

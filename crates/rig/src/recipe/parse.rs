@@ -4,6 +4,7 @@ use super::error::Misfit;
 use super::published::{self, PublishedText};
 use super::variants::{self, VariantText};
 use super::{LevelSpec, Protocol, Recipe};
+use crate::environment;
 use crate::treatment::Treatment;
 use crate::workload::{self, Workload};
 use kneepoint_vocab::{Nanos, Ratio};
@@ -73,6 +74,12 @@ impl Scalar {
     pub(super) fn text(&self) -> String {
         match &self.0 {
             toml::Value::String(text) => text.clone(),
+            // A table of variables is the same as `NAME=VALUE` words.
+            toml::Value::Table(table) => {
+                let pairs = table.iter().map(|(name, value)| (name, Self(value.clone()).text()));
+                let words: Vec<String> = pairs.map(|(n, value)| format!("{n}={value}")).collect();
+                environment::words_of(&words)
+            }
             other => other.to_string(),
         }
     }

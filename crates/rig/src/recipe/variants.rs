@@ -2,7 +2,7 @@
 
 use super::error::Misfit;
 use super::parse::{SettingsText, identifier, one_line};
-use crate::treatment::{self, Treatment};
+use crate::treatment::{self, ENVIRONMENT, Treatment};
 use crate::workload::Workload;
 use kneepoint_vocab::ArmId;
 use serde::Deserialize;
@@ -19,7 +19,8 @@ pub(super) struct VariantText {
     id: Spanned<String>,
     label: Spanned<String>,
     over: Option<Spanned<String>>,
-    set: SettingsText,
+    set: Option<SettingsText>,
+    environment: Option<Spanned<SettingsText>>,
 }
 
 /// The baseline that variants change.
@@ -83,41 +84,72 @@ fn own(
 ) -> Result<Treatment, Misfit> {
     let id = identifier(&stanza.id)?;
     let refuse = |problem: String| Err(Misfit::at(stanza.id.span(), problem));
-    if TAKEN.contains(&id.as_str()) || treatment::named(&id).is_some() {
+    if is_taken(&id) {
         return refuse(format!("{id} is a variant of Kneepoint's own: choose another id"));
     }
     if chosen.iter().any(|other| other.id == id) {
         return refuse(format!("two variants have the id {id}"));
     }
     let over = over(stanza, chosen)?;
-    if let Some((name, value)) =
-        stanza.set.iter().find(|(name, _)| workload.made_once().contains(&name.as_str()))
-    {
-        let problem = format!("{name} takes effect once a run, so no variant can change it");
-        return Err(Misfit::at(value.span(), problem));
+    let none = SettingsText::new();
+    let set = stanza.set.as_ref().unwrap_or(&none);
+    let environment = stanza.environment.as_ref().map_or(&none, Spanned::get_ref);
+    if stanza.set.is_none() && environment.is_empty() {
+        return refuse(format!("variant {id} changes nothing: add set or environment"));
     }
-    let set = stanza.set.iter();
+    let texts = |texts: &SettingsText| {
+        texts.iter().map(|(name, value)| (name.clone(), value.get_ref().text())).collect()
+    };
     let variant = Treatment {
         id,
         label: one_line(&stanza.label)?,
         workload: workload.name().to_owned(),
         over,
-        set: set.map(|(name, value)| (name.clone(), value.get_ref().text())).collect(),
+        set: texts(set),
+        environment: texts(environment),
         expects: String::new(),
         shown_by: String::new(),
     };
-    let changed = treatment::apply(&variant, chosen, settings);
-    if let Err(error) = workload.check(&changed) {
-        let span = stanza.set.get(&error.setting).map_or(stanza.id.span(), Spanned::span);
-        return Err(Misfit::at(span, error.to_string()));
+    match misfit(Baseline { workload, settings }, &variant, chosen) {
+        None => Ok(variant),
+        Some((setting, problem)) => {
+            let variables = || stanza.environment.as_ref().map(Spanned::span);
+            let of = set.get(&setting).map(Spanned::span);
+            let variables = if setting == ENVIRONMENT { variables() } else { None };
+            Err(Misfit::at(of.or(variables).unwrap_or(stanza.id.span()), problem))
+        }
     }
-    if workload.clients(&changed) != workload.clients(settings) {
-        return refuse(format!(
+}
+
+/// The setting in which a variant is none of this baseline, and why; the setting is empty where it
+/// is no single one.
+pub(super) fn misfit(
+    Baseline { workload, settings }: Baseline<'_>,
+    variant: &Treatment,
+    chosen: &[Treatment],
+) -> Option<(String, String)> {
+    if let Some(name) =
+        variant.set.keys().find(|name| workload.made_once().contains(&name.as_str()))
+    {
+        let problem = format!("{name} takes effect once a run, so no variant can change it");
+        return Some((name.clone(), problem));
+    }
+    let changed = treatment::apply(variant, chosen, settings);
+    if let Err(error) = workload.check(&changed) {
+        return Some((error.setting.clone(), error.to_string()));
+    }
+    (workload.clients(&changed) != workload.clients(settings)).then(|| {
+        let problem = format!(
             "variant {} moves the clients into the system or out of it: make it another recipe",
             variant.id
-        ));
-    }
-    Ok(variant)
+        );
+        (String::new(), problem)
+    })
+}
+
+/// Whether an id is one of Kneepoint's own.
+pub(super) fn is_taken(id: &str) -> bool {
+    TAKEN.contains(&id) || treatment::named(id).is_some()
 }
 
 /// What a stanza adds to; none where that is the baseline.

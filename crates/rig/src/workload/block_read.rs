@@ -13,6 +13,7 @@ use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, 
 use crate::devices::{self, Loop, Zram};
 use crate::process::Process;
 use crate::search_path::SearchPath;
+use crate::shown;
 use crate::undo::Undo;
 use anyhow::{Context as _, bail, ensure};
 use kneepoint_vocab::{CountCheck, Nanos, Proof};
@@ -28,6 +29,8 @@ use tempfile::TempDir;
 const NAME: &str = "block-read";
 /// Reads of each client in the proof that readers do what the settings say.
 const PROVING_READS: u64 = 500;
+/// How long a reader is there that shows its environment.
+const SHOWING: Nanos = Nanos::from_millis(1000);
 /// How the kernel sees readers that call for each read.
 const ONE_CALL: &str = "a read call each";
 /// And those that put reads into a ring.
@@ -74,6 +77,7 @@ impl Workload for BlockRead {
         }
         // fio also proves what dd reads.
         needs.push(Need::program("fio", "fio", path));
+        needs.extend(settings.environment.needs(path.find("fio").as_deref()));
         if settings.engine == Engine::Dd {
             needs.push(Need::program("dd", "coreutils", path));
             needs.push(Need::program("env", "coreutils", path));
@@ -244,6 +248,21 @@ impl Readers {
         Ok(Proven { block_size: bytes / seen, readers: format!("{program}, {how}") })
     }
 
+    /// What a reader shows of its environment, where something is set there.
+    fn shown(&self) -> anyhow::Result<Vec<Proof>> {
+        let set = &self.settings.environment;
+        if set.is_empty() {
+            return Ok(Vec::new());
+        }
+        let drive = Drive::new(self.settings.devices, SHOWING);
+        let process = match self.readers(&drive)?.0 {
+            Who::Fio(process) => return Ok(shown::variables("fio", process.pid(), set)),
+            Who::Dd(crowd) => crowd,
+        };
+        let first = process.pids().first().copied();
+        Ok(first.map_or_else(Vec::new, |first| shown::variables("dd", first, set)))
+    }
+
     /// Reads and bytes read of all devices so far.
     fn counted(&self) -> anyhow::Result<(u64, u64)> {
         self.devices.iter().try_fold((0, 0), |sum, device| {
@@ -317,7 +336,7 @@ impl System for Readers {
             Engine::IoUring => format!("fio, {NO_CALLS}"),
             Engine::Dd => format!("dd, {ONE_CALL}"),
         };
-        let proofs = vec![
+        let mut proofs = vec![
             proof("devices, by /sys/block", wanted.join(", "), kinds.join(", ")),
             proof("readers, by /proc/PID/io", readers, self.proven.readers.clone()),
             proof(
@@ -334,6 +353,8 @@ impl System for Readers {
                 told.push((name, if direct { "yes" } else { "no" }.to_owned()));
             }
         }
+        proofs.extend(self.shown()?);
+        told.extend(self.settings.environment.told());
         Ok((proofs, told))
     }
 

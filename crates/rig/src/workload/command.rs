@@ -3,12 +3,14 @@
 //! Each slice is one run of the command with the level's number of clients. What it did in that
 //! run is read from what it prints, or is a fixed amount of work over the time that it took.
 
+mod counter;
 mod counting;
 mod figure;
 mod formats;
 mod general;
 mod instance;
 mod line;
+mod proving;
 mod settings;
 mod unknown;
 mod working;
@@ -19,10 +21,11 @@ use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, 
 use crate::environment;
 use crate::placement;
 use crate::process::{Process, Program, told};
-use crate::search_path::SearchPath;
+use crate::search_path::{SearchPath, is_executable};
 use anyhow::{Context as _, anyhow, bail, ensure};
+use counter::Count;
 use instance::Instance;
-use kneepoint_vocab::Clients;
+use kneepoint_vocab::{ArmId, Clients, Nanos, Proof};
 use rustix::process::Signal;
 use settings::Settings;
 use std::collections::BTreeMap;
@@ -75,6 +78,8 @@ impl Workload for Command {
                 needs.push(need(program, settings.directory.as_deref(), &own));
             }
         }
+        let served = settings.start.as_ref().unwrap_or(&settings.run).program();
+        needs.extend(settings.environment.needs(own.find(served).as_deref()));
         // Every line is started by it.
         needs.push(Need::program("env", "coreutils", path));
         needs
@@ -86,6 +91,11 @@ impl Workload for Command {
 
     fn fresh_each_slice(&self, settings: &BTreeMap<String, String>) -> bool {
         self.clients(settings) == Clients::Inside
+    }
+
+    fn fixed_work(&self, settings: &BTreeMap<String, String>) -> bool {
+        let counted = Settings::parse(settings).is_ok_and(|own| own.counter().is_some());
+        !counted && self.fresh_each_slice(settings)
     }
 
     fn made_once(&self) -> &'static [&'static str] {
@@ -103,9 +113,14 @@ impl Workload for Command {
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let settings = read(setup)?;
         let instance = Instance::start(&settings, setup)?;
+        let counter = settings.counter().cloned();
+        let count = counter.map(|counter| Count::begin(counter, &instance)).transpose()?;
+        let own = [ArmId::BASELINE, ArmId::CONTROL, ArmId::UNPROBED];
         Ok(Box::new(Commanded {
             settings,
             instance,
+            count,
+            variant: !own.contains(&setup.arm.0.as_str()),
             most: setup.max_clients,
             run: None,
             counted_by: None,
@@ -121,7 +136,7 @@ fn read(setup: &Setup) -> anyhow::Result<Settings> {
 fn need(program: &str, directory: Option<&Path>, path: &SearchPath) -> Need {
     match directory {
         Some(directory) if program.contains('/') => {
-            let here = directory.join(program).is_file();
+            let here = is_executable(&directory.join(program));
             Need { what: program.to_owned(), package: String::new(), here }
         }
         _ => {
@@ -137,6 +152,10 @@ struct Commanded {
     instance: Instance,
     most: u32,
     run: Option<Run>,
+    /// The count that another program tells, where operations are counted by that.
+    count: Option<Count>,
+    /// Whether it is a variant, which has to show what it is.
+    variant: bool,
     /// By what automatic counting went in earlier slices: it must not change its mind.
     counted_by: Option<&'static str>,
 }
@@ -151,6 +170,47 @@ struct Run {
 impl Commanded {
     fn running(&mut self) -> anyhow::Result<&mut Run> {
         self.run.as_mut().ok_or_else(|| anyhow!("{NAME}: no clients are running"))
+    }
+
+    /// Starts the command as a slice does.
+    fn spawn(&self, drive: &Drive) -> anyhow::Result<Process> {
+        let apart = self.instance.server.is_some();
+        let cpus = if apart { &drive.cpus.generator } else { &drive.cpus.system };
+        let words = self.settings.run.filled(&self.instance.values(drive));
+        Program {
+            cpus: cpus.clone(),
+            ..self.instance.program("the command", words, &self.settings)
+        }
+        .spawn(&self.instance.undo)
+    }
+
+    /// What can be read back of a variant: its server, and the command, which is run for that for
+    /// as long as it takes to look at it.
+    fn proofs(&self) -> anyhow::Result<Vec<Proof>> {
+        if !self.variant {
+            return Ok(proving::planned(&self.settings));
+        }
+        let server = self.instance.server.as_ref();
+        let mut proofs =
+            server.map_or_else(Vec::new, |server| proving::of_server(&self.settings, server));
+        proofs.extend(self.instance.shown.iter().cloned());
+        let mut process = self.spawn(&Drive::new(1, Nanos(0)))?;
+        let launcher = self.instance.undo.server();
+        let alone = server.is_none();
+        proofs.extend(proving::of_command(&self.settings, &mut process, &launcher, alone));
+        Ok(proofs)
+    }
+
+    /// Ends a command whose operations were counted from outside: by asking, else as it goes.
+    fn end_counted(&self, mut run: Run) -> anyhow::Result<()> {
+        if let Some(status) = run.process.ended() {
+            let what =
+                format!("ended before its window closed ({}): give it more work", told(status));
+            return Err(run.process.lost(&what));
+        }
+        run.process.signal(Signal::TERM)?;
+        let _ = run.process.await_end(STOPPING);
+        Ok(())
     }
 
     /// Waits for the command's end, its own or the one it is asked for.
@@ -219,11 +279,11 @@ impl System for Commanded {
         if let Some(start) = &self.settings.start {
             settings.push(("server".to_owned(), start.to_string()));
         }
-        if !self.settings.environment.is_empty() {
-            let set = self.settings.environment.iter().map(|(name, _)| name.as_str());
-            settings.push(("environment".to_owned(), set.collect::<Vec<_>>().join(" ")));
+        settings.extend(self.settings.environment.told());
+        if let Some(count) = &self.count {
+            settings.push(("a reading of the count adds".to_owned(), count.own().to_string()));
         }
-        Ok((Vec::new(), settings))
+        Ok((self.proofs()?, settings))
     }
 
     fn environment(&self) -> Vec<(String, String)> {
@@ -244,13 +304,11 @@ impl System for Commanded {
         if let Some(server) = &self.instance.server {
             placement::pin(server.pid(), &drive.cpus.system)?;
         }
-        let cpus = if apart { &drive.cpus.generator } else { &drive.cpus.system };
-        let words = self.settings.run.filled(&self.instance.values(drive));
-        let process = Program {
-            cpus: cpus.clone(),
-            ..self.instance.program("the command", words, &self.settings)
+        if let Some(count) = &mut self.count {
+            let lasts = Duration::from_nanos(drive.lasts.0);
+            count.prepare(&self.instance, lasts, &drive.cpus.generator)?;
         }
-        .spawn(&self.instance.undo)?;
+        let process = self.spawn(drive)?;
         let ended = working::watch(&process)?;
         let run = self.run.insert(Run { process, ended, marked: false });
         let workers = working::workers(&mut run.process, drive.clients);
@@ -261,6 +319,14 @@ impl System for Commanded {
         // The generator's threads are no clients of the ledger, and which thread of a server
         // serves whom only the server knows.
         Ok(if apart { Vec::new() } else { workers })
+    }
+
+    fn settled_clients(&mut self, clients: u32) -> Option<Vec<u32>> {
+        if self.instance.server.is_some() {
+            return None;
+        }
+        let run = self.run.as_mut()?;
+        working::workers_now(&mut run.process, clients)
     }
 
     fn working(&mut self) -> anyhow::Result<bool> {
@@ -276,6 +342,9 @@ impl System for Commanded {
     fn mark(&mut self) -> anyhow::Result<()> {
         if self.working()? {
             self.running()?.marked = true;
+            if let Some(count) = &mut self.count {
+                count.open(&self.instance)?;
+            }
             return Ok(());
         }
         let Some(run) = self.run.take() else { return Ok(()) };
@@ -286,9 +355,24 @@ impl System for Commanded {
         )
     }
 
+    fn close(&mut self) -> anyhow::Result<()> {
+        match &mut self.count {
+            Some(count) if self.run.is_some() => count.close(&self.instance),
+            _ => Ok(()),
+        }
+    }
+
     fn finish(&mut self) -> anyhow::Result<SliceOutput> {
+        let closed = self.close();
         let mut run = self.run.take().with_context(|| format!("{NAME}: no clients are running"))?;
         ensure!(run.marked, "{NAME}: no window is open");
+        if let Some(count) = &self.count {
+            // Where the server is gone, a count that cannot be read would only hide that.
+            self.instance.check()?;
+            closed?;
+            self.end_counted(run)?;
+            return count.output();
+        }
         self.await_end(&mut run)?;
         self.instance.check()?;
         self.output(run)

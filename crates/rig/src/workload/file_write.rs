@@ -11,6 +11,7 @@ use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, 
 use crate::devices::Mount;
 use crate::process::{self, Program};
 use crate::search_path::SearchPath;
+use crate::shown;
 use crate::undo::Undo;
 use anyhow::{Context as _, ensure};
 use crew::{Crew, Seen, is_written};
@@ -76,6 +77,7 @@ impl Workload for FileWrite {
             FileSystem::Ext4 => on_image(&mut needs, "mkfs.ext4", "e2fsprogs"),
             FileSystem::Xfs => on_image(&mut needs, "mkfs.xfs", "xfsprogs"),
         }
+        needs.extend(settings.environment.needs(path.find("sysbench").as_deref()));
         needs
     }
 
@@ -114,6 +116,7 @@ impl Workload for FileWrite {
             patience: self.patience,
             parts: 0,
             seen: None,
+            shown: Vec::new(),
         };
         writers.make_files()?;
         writers.prove()?;
@@ -150,6 +153,8 @@ struct Writers {
     parts: u32,
     /// What the kernel showed of a few clients.
     seen: Option<Seen>,
+    /// What one of its processes showed of its environment.
+    shown: Vec<Proof>,
 }
 
 impl Writers {
@@ -250,6 +255,7 @@ impl Writers {
                 format!("--rand-seed={}", (self.seed.wrapping_add(index) % (1 << 31)).max(1)),
             ];
             let mut program = self.sysbench("run", &options, folder);
+            program.environment = self.settings.environment.for_program();
             program.cpus.clone_from(&drive.cpus.system);
             program
         };
@@ -263,6 +269,9 @@ impl Writers {
         self.lay_out(clients)?;
         let crew = self.crew(&Drive::new(clients, Nanos(0)))?;
         self.seen = Some(crew.seen(&self.place));
+        if let Some(process) = crew.pids().first() {
+            self.shown = shown::variables("sysbench", *process, &self.settings.environment);
+        }
         drop(crew);
         self.lay_out(self.max_clients)
     }
@@ -354,7 +363,7 @@ impl System for Writers {
             found,
         };
         let seen = self.seen.map_or_else(String::new, |seen| seen.to_string());
-        let proofs = vec![
+        let mut proofs = vec![
             proof(
                 "file system, by statfs",
                 self.settings.filesystem.word().to_owned(),
@@ -369,7 +378,10 @@ impl System for Writers {
         ];
         let version = Program::new("sysbench", "sysbench", ["--version"], self.folder.path());
         let version = process::run(version, self.patience, &self.undo)?;
-        Ok((proofs, vec![("sysbench".to_owned(), version.trim().to_owned())]))
+        proofs.extend(self.shown.iter().cloned());
+        let mut told = vec![("sysbench".to_owned(), version.trim().to_owned())];
+        told.extend(self.settings.environment.told());
+        Ok((proofs, told))
     }
 
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {

@@ -154,6 +154,9 @@ fn needs(settings: Option<ServerSettings>, path: &SearchPath) -> Vec<Need> {
         Need::program("mariadb", "mariadb-client-core", path),
         Need::program(GENERATOR, "sysbench", path),
     ];
-    needs.extend(settings.and_then(|settings| settings.allocator.need()));
+    if let Some(settings) = settings {
+        needs.extend(settings.allocator.need());
+        needs.extend(settings.environment.needs(path.find("mariadbd").as_deref()));
+    }
     needs
 }

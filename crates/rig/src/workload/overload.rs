@@ -7,9 +7,13 @@
 mod kernel_log;
 
 use super::command::by_rate;
+use super::settings::Reader;
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use crate::environment::Variables;
 use crate::process::{Process, Program, told};
 use crate::search_path::SearchPath;
+use crate::shown;
+use crate::treatment::ENVIRONMENT;
 use crate::undo::Undo;
 use anyhow::{Context as _, anyhow, ensure};
 use kernel_log::{KERNEL, KernelLog};
@@ -23,6 +27,8 @@ use std::time::{Duration, Instant};
 pub const NAME: &str = "overload";
 /// How long a class may take beyond its time until it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one is there that shows its environment.
+const SHOWING: Nanos = Nanos::from_millis(1000);
 /// Every class, and what keeps its workers small.
 const CLASSES: [(&str, &[&str]); 8] = [
     ("cpu", &[]),
@@ -46,9 +52,12 @@ type Class = (&'static str, &'static [&'static str]);
 fn classes(settings: &BTreeMap<String, String>) -> Result<Vec<Class>, SettingError> {
     let refuse =
         |setting: &str, problem| Err(SettingError { setting: setting.to_owned(), problem });
-    if let Some(unknown) = settings.keys().find(|key| *key != "classes") {
-        return refuse(unknown, format!("no setting is named {unknown:?}; there is: classes"));
+    let known = ["classes", ENVIRONMENT];
+    if let Some(unknown) = settings.keys().find(|key| !known.contains(&key.as_str())) {
+        let problem = format!("no setting is named {unknown:?}; there are: {}", known.join(", "));
+        return refuse(unknown, problem);
     }
+    environment(settings)?;
     let text = settings.get("classes").map_or(DEFAULT, String::as_str);
     let mut chosen: Vec<Class> = Vec::new();
     for word in text.split_whitespace() {
@@ -69,6 +78,11 @@ fn classes(settings: &BTreeMap<String, String>) -> Result<Vec<Class>, SettingErr
     Ok(chosen)
 }
 
+/// What is set in stress-ng's environment.
+fn environment(settings: &BTreeMap<String, String>) -> Result<Variables, SettingError> {
+    Reader::new(NAME, settings).environment()
+}
+
 impl Workload for Overload {
     fn name(&self) -> &'static str {
         NAME
@@ -78,8 +92,11 @@ impl Workload for Overload {
         "stress-ng's classes of load at once, watched for what breaks"
     }
 
-    fn needs(&self, _: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
-        vec![Need::program("stress-ng", "stress-ng", path)]
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+        let mut needs = vec![Need::program("stress-ng", "stress-ng", path)];
+        let set = environment(settings).unwrap_or_default();
+        needs.extend(set.needs(path.find("stress-ng").as_deref()));
+        needs
     }
 
     fn fresh_each_slice(&self, _: &BTreeMap<String, String>) -> bool {
@@ -92,6 +109,7 @@ impl Workload for Overload {
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let classes = classes(&setup.settings).with_context(|| NAME.to_owned())?;
+        let environment = environment(&setup.settings).with_context(|| NAME.to_owned())?;
         let name = format!("{}-{}-overload", setup.arm, setup.start).replace(['/', '\0'], "-");
         let directory = setup.scratch.join(name);
         fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
@@ -99,6 +117,7 @@ impl Workload for Overload {
         Ok(Box::new(Stressed {
             loads: Vec::new(),
             classes,
+            environment,
             directory,
             undo,
             log: None,
@@ -111,6 +130,7 @@ impl Workload for Overload {
 struct Stressed {
     loads: Vec<Load>,
     classes: Vec<Class>,
+    environment: Variables,
     directory: PathBuf,
     undo: Undo,
     log: Option<KernelLog>,
@@ -186,6 +206,7 @@ impl Stressed {
         ];
         arguments.extend(bounds.iter().map(|bound| (*bound).to_owned()));
         let mut program = Program::new(class, "stress-ng", arguments, &self.directory);
+        program.environment = self.environment.for_program();
         program.cpus.clone_from(&drive.cpus.system);
         // It would be Kneepoint that starves the kernel's threads, not the load.
         program.raised = false;
@@ -201,7 +222,16 @@ impl System for Stressed {
 
     fn describe(&mut self) -> anyhow::Result<Description> {
         let names: Vec<_> = self.classes.iter().map(|(name, _)| *name).collect();
-        Ok((Vec::new(), vec![("classes".to_owned(), names.join(" "))]))
+        let mut told = vec![("classes".to_owned(), names.join(" "))];
+        told.extend(self.environment.told());
+        let mut proofs = Vec::new();
+        if let (Some(class), Some(_)) = (self.classes.first(), self.environment.told()) {
+            let mut load = self.load(*class, &Drive::new(1, SHOWING))?;
+            let launcher = self.undo.server();
+            proofs =
+                shown::once_begun("stress-ng", &mut load.process, &launcher, &self.environment);
+        }
+        Ok((proofs, told))
     }
 
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {

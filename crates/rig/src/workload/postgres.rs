@@ -18,6 +18,7 @@ use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, 
 use crate::process::{Account, Process};
 use crate::recipe::level::MOST_CLIENTS;
 use crate::search_path::SearchPath;
+use crate::shown;
 use crate::undo::Undo;
 use crate::{placement, priority};
 use anyhow::{Context as _, ensure};
@@ -71,15 +72,21 @@ impl Workload for Postgres {
         "pgbench's transactions on a private PostgreSQL server, one backend process a client"
     }
 
-    fn needs(&self, _: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
-        let here = Programs::find(path).is_some();
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+        let programs = Programs::find(path);
+        let here = programs.is_some();
         let what = "postgres, initdb and pgbench of one version";
-        vec![
+        let mut needs = vec![
             Need { what: what.to_owned(), package: "postgresql".to_owned(), here },
             Need::program("cp", "coreutils", path),
             // Removes the shared memory of a server that was killed.
             Need::program("ipcrm", "util-linux", path),
-        ]
+        ];
+        if let Ok(settings) = Settings::parse(settings) {
+            let server = programs.map(|programs| programs.postgres);
+            needs.extend(settings.environment.needs(server.as_deref()));
+        }
+        needs
     }
 
     fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
@@ -123,6 +130,7 @@ impl Workload for Postgres {
             home: &home,
             parameters: parameters(&settings, clients),
             tcp: settings.connection == Connection::Tcp,
+            environment: settings.environment.clone(),
             undo: &setup.undo,
             patience: self.patience,
         };
@@ -322,8 +330,10 @@ impl System for Cluster {
         let arguments = ["-n", "-c", "1", "-t", "1", "-f", FACTORS_FILE].map(str::to_owned);
         let mut told = self.pgbench(&arguments, &[])?;
         told.await_success(self.patience)?;
-        let proofs = Factors::parse(&told.complained()?)?.proofs(&self.settings, &report);
-        let mut settings = Vec::new();
+        let mut proofs = Factors::parse(&told.complained()?)?.proofs(&self.settings, &report);
+        let environment = &self.settings.environment;
+        proofs.extend(shown::variables("postgres", self.server.pid(), environment));
+        let mut settings: Vec<_> = environment.told().into_iter().collect();
         for (name, parameter) in [
             ("PostgreSQL", "server_version"),
             ("max_connections", "max_connections"),

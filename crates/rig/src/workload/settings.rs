@@ -2,6 +2,8 @@
 //! that nobody has asked for.
 
 use super::SettingError;
+use crate::environment::Variables;
+use crate::treatment::ENVIRONMENT;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -92,6 +94,14 @@ impl<'a> Reader<'a> {
             let (least, most) = (range.start(), range.end());
             size.ok_or_else(|| format!("must be {least}MiB to {most}MiB, such as {default}MiB"))
         })
+    }
+
+    /// Variables of the system's environment.
+    ///
+    /// # Errors
+    /// They are no `NAME=VALUE` words.
+    pub(super) fn environment(&mut self) -> Result<Variables, SettingError> {
+        self.parsed(ENVIRONMENT, Variables::default(), Variables::parse)
     }
 
     /// Anything else: `read` makes a value of the text, or says what it `must be`.

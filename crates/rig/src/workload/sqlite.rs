@@ -18,10 +18,12 @@ mod transaction;
 
 use super::peer::Peer;
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use crate::environment::Variables;
 use crate::group::{Group, MARK};
 use crate::placement;
 use crate::recipe::level::MOST_CLIENTS;
 use crate::search_path::SearchPath;
+use crate::shown;
 use anyhow::{Context as _, bail, ensure};
 use files::DatabaseFile;
 use protocol::{Blueprint, Reply, Request};
@@ -54,8 +56,8 @@ impl Workload for SqliteOltp {
         "sysbench's read-only transactions on the bundled SQLite, one connection a client"
     }
 
-    fn needs(&self, _: &BTreeMap<String, String>, _: &SearchPath) -> Vec<Need> {
-        Vec::new()
+    fn needs(&self, settings: &BTreeMap<String, String>, _: &SearchPath) -> Vec<Need> {
+        Settings::environment(settings).map_or_else(|_| Vec::new(), |set| set.needs(None))
     }
 
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
@@ -82,11 +84,12 @@ impl Workload for SqliteOltp {
             seed: setup.seed,
         };
         let mut group = Group::begin(&setup.undo)?;
-        command.env(MARK, group.mark());
+        let environment = Settings::environment(&setup.settings)?;
+        command.envs(environment.pairs()).env(MARK, group.mark());
         let peer = Peer::spawn(NAME, command, self.patience)?;
         // It does nothing before it is asked to start.
         group.admit(peer.pid());
-        let mut sqlite = Sqlite { peer, _group: group, _file: file };
+        let mut sqlite = Sqlite { peer, environment, _group: group, _file: file };
         match sqlite.ask(&Request::Start(blueprint))? {
             Reply::Ready => Ok(Box::new(sqlite)),
             other => Err(out_of_turn(&other)),
@@ -97,6 +100,7 @@ impl Workload for SqliteOltp {
 /// A child that serves. Fields are dropped in order: the child is killed, then its files go.
 struct Sqlite {
     peer: Peer,
+    environment: Variables,
     _group: Group,
     _file: DatabaseFile,
 }
@@ -121,7 +125,11 @@ impl System for Sqlite {
 
     fn describe(&mut self) -> anyhow::Result<Description> {
         match self.ask(&Request::Describe)? {
-            Reply::Described { proofs, settings } => Ok((proofs, settings)),
+            Reply::Described { mut proofs, mut settings } => {
+                proofs.extend(shown::variables("the server", self.peer.pid(), &self.environment));
+                settings.extend(self.environment.told());
+                Ok((proofs, settings))
+            }
             other => Err(out_of_turn(&other)),
         }
     }

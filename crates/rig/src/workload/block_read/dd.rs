@@ -51,6 +51,7 @@ impl Crowd {
             ];
             let mut program = Program::new("dd", "env", arguments, folder);
             program.environment.push(("LC_ALL".into(), "C".into()));
+            program.environment.extend(settings.environment.for_program());
             program.cpus.clone_from(&drive.cpus.system);
             program.raised = false;
             members.push(program.spawn(undo)?);

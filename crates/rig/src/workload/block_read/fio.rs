@@ -58,6 +58,7 @@ pub(super) fn program<'a>(
         }
     }
     let mut program = Program::new("fio", "fio", arguments, folder);
+    program.environment = settings.environment.for_program();
     program.cpus.clone_from(&drive.cpus.system);
     program.raised = false;
     program

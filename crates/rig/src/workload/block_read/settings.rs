@@ -1,6 +1,7 @@
 //! The settings of `block-read`.
 
 use super::NAME;
+use crate::environment::Variables;
 use crate::workload::SettingError;
 use crate::workload::settings::{Reader, number, refusal};
 use std::collections::BTreeMap;
@@ -52,11 +53,20 @@ pub(super) struct Settings {
     pub(super) block_size: u32,
     /// MiB of content on each device that is made.
     pub(super) size: u32,
+    /// What is set in the readers' environment.
+    pub(super) environment: Variables,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { device: Device::Loop, devices: 1, engine: Engine::Psync, block_size: 512, size: 64 }
+        Self {
+            device: Device::Loop,
+            devices: 1,
+            engine: Engine::Psync,
+            block_size: 512,
+            size: 64,
+            environment: Variables::default(),
+        }
     }
 }
 
@@ -77,6 +87,7 @@ impl Settings {
             engine: reader.one_of("engine", &engines, default.engine)?,
             block_size: reader.parsed("block_size", default.block_size, block_size)?,
             size: reader.mebibytes("size", 16..=1 << 20, default.size)?,
+            environment: reader.environment()?,
         };
         if let Device::Named(paths) = &settings.device {
             settings.devices = u32::try_from(paths.len()).unwrap_or(MOST_DEVICES);
@@ -147,6 +158,7 @@ mod tests {
             ("engine", "io_uring"),
             ("block_size", "8192"),
             ("size", "32MiB"),
+            ("environment", "A=1"),
         ];
         let expected = Settings {
             device: Device::Zram,
@@ -154,6 +166,7 @@ mod tests {
             engine: Engine::IoUring,
             block_size: 8192,
             size: 32,
+            environment: Variables::parse("A=1").unwrap(),
         };
         assert_eq!(parse(&texts).unwrap(), expected);
         let named = parse(&[("device", "/dev/a /dev/b")]).unwrap();

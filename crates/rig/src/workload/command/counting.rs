@@ -1,5 +1,6 @@
 //! From what a run of the command printed, and how long it took, to counted operations.
 
+use super::counter::Counter;
 use super::figure::{Pattern, number};
 use super::{formats, unknown};
 use kneepoint_vocab::{Latency, Nanos};
@@ -19,6 +20,8 @@ pub(super) enum Counting {
     Json(String),
     /// A run does so many operations, however long that takes.
     Work(f64),
+    /// Another program tells how many there have been.
+    Counter(Counter),
 }
 
 /// Operations, and the time over which they were counted.
@@ -51,6 +54,9 @@ impl Counting {
             Self::Operations { .. } => "operations that it prints, over its run".to_owned(),
             Self::Json(pointer) => format!("operations/s at {pointer} of its JSON"),
             Self::Work(work) => format!("{work} operations a run, over its run"),
+            Self::Counter(counter) => {
+                format!("by `{}`, at the edges of the window", counter.line)
+            }
         }
     }
 
@@ -88,6 +94,7 @@ impl Counting {
             }
             Self::Json(pointer) => by_rate(json(printed, pointer)?, wall),
             Self::Work(work) => over(*work, wall.as_secs_f64()),
+            Self::Counter(_) => Err("its operations are counted elsewhere".to_owned()),
         };
         Ok(Run { counted: counted?, by: "as set", latency: None })
     }

@@ -31,6 +31,20 @@ impl Pattern {
         self.0.is_match(text)
     }
 
+    /// The first number that it finds in `texts`.
+    ///
+    /// # Errors
+    /// There is none, or it is no number.
+    pub(super) fn first(&self, texts: &[&str]) -> Result<f64, String> {
+        let found = texts.iter().find_map(|text| self.0.captures(text)?.get(1));
+        let found = found.ok_or_else(|| self.unmatched())?;
+        number(found.as_str())
+    }
+
+    fn unmatched(&self) -> String {
+        format!("nothing it printed matches {:?}", self.0.as_str())
+    }
+
     /// The number in the first of `texts` that has a match.
     ///
     /// # Errors
@@ -48,7 +62,7 @@ impl Pattern {
             }
             return number(first);
         }
-        Err(format!("nothing it printed matches {:?}", self.0.as_str()))
+        Err(self.unmatched())
     }
 }
 
@@ -95,6 +109,13 @@ mod tests {
         assert!(pattern.find(&["", "nothing"]).unwrap_err().contains("matches"));
         assert_eq!(pattern.find(&["rate: 0.0"]), Ok(0.0));
         assert!(pattern.find(&["rate: ..,"]).unwrap_err().contains("no number"));
+    }
+
+    #[test]
+    fn the_first_number_is_one_that_others_may_follow() {
+        let pattern = Pattern::parse("total:([0-9]+)").unwrap();
+        assert_eq!(pattern.first(&["x", "a\ntotal:12\ntotal:13"]), Ok(12.0));
+        assert!(pattern.first(&["total:", ""]).unwrap_err().contains("matches"));
     }
 
     #[test]

@@ -6,9 +6,11 @@ use super::working;
 use crate::placement;
 use crate::process::{self, Process, Program};
 use crate::search_path::SearchPath;
+use crate::shown;
 use crate::undo::Undo;
 use crate::workload::{Drive, Setup};
 use anyhow::{Context as _, bail};
+use kneepoint_vocab::Proof;
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fs;
@@ -20,6 +22,9 @@ use std::time::{Duration, Instant};
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long a server that was asked to stop may take for that.
 const STOPPING: Duration = Duration::from_secs(10);
+
+/// How much longer a command is told to run whose operations are counted from outside.
+const COUNTED_LONGER: Duration = Duration::from_secs(60);
 
 /// The directory that all starts of a run share.
 fn shared(scratch: &Path) -> PathBuf {
@@ -60,8 +65,7 @@ fn program<'a>(
         *first = SearchPath::own().resolved(Path::new(first)).into_os_string();
     }
     let mut program = Program::new(name, "env", std::iter::once(chdir).chain(words), logs);
-    let owned = |(key, value): &(String, String)| (key.into(), value.into());
-    program.environment = settings.environment.iter().map(owned).collect();
+    program.environment = settings.environment.for_program();
     program
 }
 
@@ -72,6 +76,8 @@ pub(super) struct Instance {
     directory: PathBuf,
     pub(super) undo: Undo,
     pub(super) server: Option<Process>,
+    /// What the server showed of its environment when it began.
+    pub(super) shown: Vec<Proof>,
     /// Kept, though it has ended: what it sent into the background ends with the instance.
     prepared: Option<Process>,
     /// Whether `conclude` is still to be run.
@@ -90,6 +96,7 @@ impl Instance {
             directory,
             undo: setup.undo.clone(),
             server: None,
+            shown: Vec::new(),
             prepared: None,
             open: false,
         };
@@ -114,7 +121,7 @@ impl Instance {
     }
 
     fn hook(&self, name: &'static str, line: &Line) -> anyhow::Result<()> {
-        let program = self.program(name, line.filled(&self.values), &self.settings);
+        let program = self.hook_program(name, line.filled(&self.values));
         process::run(program, self.settings.patience, &self.undo).map(drop)
     }
 
@@ -122,7 +129,13 @@ impl Instance {
     fn serve(&mut self) -> anyhow::Result<()> {
         let Some(start) = &self.settings.start else { return Ok(()) };
         let program = self.program("the server", start.filled(&self.values), &self.settings);
-        self.server = Some(program.spawn(&self.undo)?);
+        let mut server = program.spawn(&self.undo)?;
+        // Looked at while it is young: servers like to write their title over their variables.
+        if !self.settings.environment.is_empty() {
+            let (launcher, set) = (self.undo.server(), &self.settings.environment);
+            self.shown = shown::once_begun("the server", &mut server, &launcher, set);
+        }
+        self.server = Some(server);
         let Some(ready) = self.settings.ready.clone() else { return self.check() };
         let deadline = Instant::now() + self.settings.ready_within;
         loop {
@@ -151,13 +164,28 @@ impl Instance {
         program(name, words, &self.directory, settings)
     }
 
+    /// A program of the recipe that runs beside the command.
+    pub(super) fn hook_program(&self, name: &'static str, words: Vec<String>) -> Program<'_> {
+        self.program(name, words, &self.settings)
+    }
+
+    /// What stands for placeholders outside slices.
+    pub(super) fn placeholders(&self) -> &Values {
+        &self.values
+    }
+
     /// What stands for placeholders in a slice.
     pub(super) fn values(&self, drive: &Drive) -> Values {
         let cores = match drive.cpus.system.len() {
             0 => placement::allowed().len(),
             own => own,
         };
-        let lasts = Duration::from_nanos(drive.lasts.0) + working::look(drive.clients);
+        let looks = working::look(drive.clients) + working::longest_look(drive.clients);
+        let mut lasts = Duration::from_nanos(drive.lasts.0) + looks;
+        if self.settings.counter().is_some() {
+            // It is ended once the window has closed, and must not end by itself before.
+            lasts = lasts * 4 + COUNTED_LONGER;
+        }
         let seconds = lasts.as_secs() + u64::from(lasts.subsec_nanos() > 0);
         let mut values = self.values.clone();
         values.insert("{clients}", drive.clients.to_string());

@@ -1,15 +1,18 @@
 //! The settings of a command, read and checked as a whole.
 
+use super::counter::Counter;
 use super::counting::Counting;
 use super::figure::Pattern;
 use super::line::Line;
+use crate::environment::Variables;
+use crate::treatment::ENVIRONMENT;
 use crate::workload::SettingError;
 use kneepoint_vocab::Clients;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 19] = [
     "run",
     "shell",
     "setup",
@@ -25,6 +28,8 @@ const KEYS: [&str; 17] = [
     "elapsed",
     "json",
     "work",
+    "counter",
+    "counter_pattern",
     "until",
     "patience_s",
 ];
@@ -33,7 +38,9 @@ const READY_WITHIN: f64 = 10.0;
 /// How long a command may take beyond its window, and a hook altogether.
 const PATIENCE: f64 = 600.0;
 /// The ways of counting; they exclude each other.
-const COUNTING: [&str; 4] = ["throughput", "operations", "json", "work"];
+const COUNTING: [&str; 5] = ["throughput", "operations", "json", "work", "counter"];
+/// Where the count is in what its program prints, unless that is said.
+const ANY_NUMBER: &str = "([0-9]+)";
 
 /// Checked settings.
 #[derive(Clone, Debug)]
@@ -48,7 +55,7 @@ pub(super) struct Settings {
     pub(super) patience: Duration,
     pub(super) until_stopped: bool,
     pub(super) directory: Option<PathBuf>,
-    pub(super) environment: Vec<(String, String)>,
+    pub(super) environment: Variables,
     pub(super) counting: Counting,
 }
 
@@ -61,13 +68,21 @@ impl Settings {
     /// All its commands.
     pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
         let hooks = [&self.setup, &self.prepare, &self.start, &self.ready, &self.conclude];
-        std::iter::once(&self.run).chain(hooks.into_iter().flatten())
+        let hooks = hooks.into_iter().flatten();
+        std::iter::once(&self.run).chain(hooks).chain(self.counter().map(|counter| &counter.line))
     }
 
     /// Where the recipe wants programs to be looked for, in the form of `PATH`, if it says so.
     pub(super) fn path(&self) -> Option<&str> {
-        let set = self.environment.iter().rfind(|(name, _)| name == "PATH");
-        set.map(|(_, folders)| folders.as_str())
+        self.environment.get("PATH")
+    }
+
+    /// What counts beside the command, if that is how operations are counted.
+    pub(super) fn counter(&self) -> Option<&Counter> {
+        match &self.counting {
+            Counting::Counter(counter) => Some(counter),
+            _ => None,
+        }
     }
 
     /// Reads them.
@@ -92,7 +107,7 @@ impl Settings {
             conclude: reader.hook("conclude", &["{seconds}"])?,
             ready_within: reader.seconds("ready_within_s", READY_WITHIN)?,
             patience: reader.seconds("patience_s", PATIENCE)?,
-            until_stopped: reader.until()?,
+            until_stopped: reader.until()? || raw.contains_key("counter"),
             directory: raw.get("directory").map(PathBuf::from),
             environment: reader.environment()?,
             counting: reader.counting()?,
@@ -160,20 +175,10 @@ impl Reader<'_> {
         }
     }
 
-    fn environment(&self) -> Result<Vec<(String, String)>, SettingError> {
-        let Some(text) = self.raw.get("environment") else { return Ok(Vec::new()) };
-        let split = |word: &String| word.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned()));
-        let words = shlex::split(text).unwrap_or_default();
-        let pairs: Option<Vec<_>> = words.iter().map(split).collect();
-        match pairs {
-            Some(pairs) if !pairs.is_empty() && pairs.iter().all(|(name, _)| !name.is_empty()) => {
-                Ok(pairs)
-            }
-            _ => {
-                let problem = format!("environment is NAME=VALUE words (found {text:?})");
-                refuse("environment", problem)
-            }
-        }
+    fn environment(&self) -> Result<Variables, SettingError> {
+        let Some(text) = self.raw.get(ENVIRONMENT) else { return Ok(Variables::default()) };
+        let read = Variables::parse(text);
+        read.or_else(|wrong| refuse(ENVIRONMENT, format!("{ENVIRONMENT} {wrong} (found {text:?})")))
     }
 
     fn counting(&self) -> Result<Counting, SettingError> {
@@ -185,6 +190,19 @@ impl Reader<'_> {
         let elapsed = self.pattern("elapsed")?;
         if elapsed.is_some() && given != ["operations"] {
             return refuse("elapsed", "elapsed goes with `operations` only".to_owned());
+        }
+        let pattern = self.pattern("counter_pattern")?;
+        if let Some(line) = self.hook("counter", &["{seconds}"])? {
+            let any = || Pattern::parse(ANY_NUMBER);
+            let pattern = pattern.map_or_else(any, Ok);
+            return match pattern {
+                Ok(pattern) => Ok(Counting::Counter(Counter { line, pattern })),
+                Err(why) => refuse("counter_pattern", format!("counter_pattern {why}")),
+            };
+        }
+        if pattern.is_some() {
+            let problem = "counter_pattern finds the number that `counter` prints: add it";
+            return refuse("counter_pattern", problem.to_owned());
         }
         if let Some(count) = self.pattern("operations")? {
             return Ok(Counting::Operations { count, elapsed });
@@ -244,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_told() {
-        let cases: [(&[(&str, &str)], &str); 17] = [
+        let cases: [(&[(&str, &str)], &str); 20] = [
             (&[], "must name the command"),
             (&[("run", "a"), ("rum", "b")], "no setting is named \"rum\""),
             (&[("run", "")], "run must name a program"),
@@ -260,6 +278,9 @@ mod tests {
             (&[("run", "a"), ("throughput", "[0-9]+")], "throughput needs one group"),
             (&[("run", "a"), ("json", "a.b")], "pointer such as"),
             (&[("run", "a"), ("work", "0")], "number of operations"),
+            (&[("run", "a"), ("counter_pattern", "(1)")], "add it"),
+            (&[("run", "a"), ("counter", "b"), ("counter_pattern", "1")], "needs one group"),
+            (&[("run", "a"), ("counter", "b"), ("work", "5")], "exclude each other"),
             (&[("run", "a"), ("environment", "A")], "NAME=VALUE"),
             (&[("run", "a"), ("directory", "/nonexistent/x")], "is not there"),
         ];

@@ -19,6 +19,36 @@ pub(super) fn look(clients: u32) -> Duration {
     LOOK + LOOK_EACH * clients
 }
 
+/// How often it is looked whether clients that work can be told from others.
+const GLANCE: Duration = Duration::from_millis(20);
+/// The most that is looked so, on a busy machine,
+const PATIENCE: Duration = Duration::from_millis(100);
+/// and for each client more: those that share one lock, such as that of an interpreter, take turns
+/// of some milliseconds.
+const TURN: Duration = Duration::from_millis(10);
+
+/// The most that [`workers_now`] takes.
+pub(super) fn longest_look(clients: u32) -> Duration {
+    PATIENCE + TURN * clients
+}
+
+/// The same of clients that are at work: as soon as each has used CPU. What was busy at the start
+/// may have been the start itself, as with a thread that starts the others and waits for them.
+pub(super) fn workers_now(process: &mut Process, clients: u32) -> Option<Vec<u32>> {
+    let begun = Instant::now();
+    let before = running(process.pid());
+    loop {
+        std::thread::sleep(GLANCE);
+        if process.ended().is_some() {
+            return None;
+        }
+        let found = busiest(used_since(&before, &running(process.pid())), clients as usize);
+        if !found.is_empty() || begun.elapsed() >= longest_look(clients) {
+            return Some(found);
+        }
+    }
+}
+
 /// The threads of a process and its descendants that are its clients by the CPU that they used
 /// while looked at; none where clients cannot be told from others.
 pub(super) fn workers(process: &mut Process, clients: u32) -> Vec<u32> {
@@ -31,11 +61,16 @@ pub(super) fn workers(process: &mut Process, clients: u32) -> Vec<u32> {
         return Vec::new();
     }
     let after = running(process.pid());
+    busiest(used_since(&before, &after), clients as usize)
+}
+
+/// Threads that used CPU between two looks, and how much.
+fn used_since(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>) -> Vec<(u32, u64)> {
     let used = |(tid, spent): (&u32, &u64)| {
         let used = spent.saturating_sub(*before.get(tid).unwrap_or(&0));
         (used > 0).then_some((*tid, used))
     };
-    busiest(after.iter().filter_map(used).collect(), clients as usize)
+    after.iter().filter_map(used).collect()
 }
 
 /// How many times as much CPU as the busiest helper the idlest client must have used.

@@ -1,6 +1,7 @@
 //! The settings of `file-write`.
 
 use super::NAME;
+use crate::environment::Variables;
 use crate::workload::SettingError;
 use crate::workload::settings::{Reader, number, refusal};
 use std::collections::BTreeMap;
@@ -72,6 +73,8 @@ pub(super) struct Settings {
     pub(super) block_size: u32,
     /// MiB of all files that are written to together.
     pub(super) total_size: u32,
+    /// What is set in sysbench's environment.
+    pub(super) environment: Variables,
 }
 
 impl Default for Settings {
@@ -82,6 +85,7 @@ impl Default for Settings {
             files: Files::Shared(1),
             block_size: 16_384,
             total_size: 128,
+            environment: Variables::default(),
         }
     }
 }
@@ -100,6 +104,7 @@ impl Settings {
             files: reader.parsed("files", default.files, files)?,
             block_size: reader.number("block_size", 512..=1 << 20, default.block_size)?,
             total_size: reader.mebibytes("total_size", 16..=1 << 20, default.total_size)?,
+            environment: reader.environment()?,
         };
         reader.finish()?;
         settings.fit_together()?;
@@ -166,6 +171,7 @@ mod tests {
             ("files", "64"),
             ("block_size", "4096"),
             ("total_size", "64MiB"),
+            ("environment", "A=1"),
         ];
         let expected = Settings {
             filesystem: FileSystem::Xfs,
@@ -173,6 +179,7 @@ mod tests {
             files: Files::Shared(64),
             block_size: 4096,
             total_size: 64,
+            environment: Variables::parse("A=1").unwrap(),
         };
         assert_eq!(parse(&texts).unwrap(), expected);
         assert_eq!(expected.part(64), 1 << 20);

@@ -1,10 +1,10 @@
 //! What the server allocates with: the C library as it is, with one arena, or a library in its
 //! place.
 
+use crate::environment::{PRELOAD, Variables};
 use crate::workload::Need;
 use anyhow::Context as _;
 use kneepoint_vocab::Proof;
-use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
@@ -54,31 +54,39 @@ impl Allocator {
     }
 
     /// What has to stand in the server's environment.
-    pub(super) fn environment(self) -> anyhow::Result<Vec<(OsString, OsString)>> {
+    pub(super) fn environment(self) -> anyhow::Result<Option<(&'static str, String)>> {
         if self == Self::LibcOneArena {
-            return Ok(vec![(ARENAS.into(), "1".into())]);
+            return Ok(Some((ARENAS, "1".to_owned())));
         }
-        let Some((file, package)) = self.library() else { return Ok(Vec::new()) };
+        let Some((file, package)) = self.library() else { return Ok(None) };
         let path = find(file).with_context(|| {
             format!(
                 "{file} is not here; apt-get install --no-install-recommends {package}, or set \
                  another allocator"
             )
         })?;
-        Ok(vec![("LD_PRELOAD".into(), path.into())])
+        Ok(Some((PRELOAD, path.display().to_string())))
     }
 
-    /// Reads back what a running process has.
-    pub(super) fn proof(self, process: u32) -> anyhow::Result<Proof> {
+    /// Reads back what a running process has. None where the process was given `variables` that
+    /// make it several allocators at once: these are proven by themselves.
+    pub(super) fn proof(
+        self,
+        process: u32,
+        variables: &Variables,
+    ) -> anyhow::Result<Option<Proof>> {
         let maps = read(process, "maps")?;
         let environment = read(process, "environ")?;
         let found = of(&maps, &environment);
-        Ok(Proof {
+        let set: Vec<String> =
+            variables.pairs().map(|(name, value)| format!("{name}={value}")).collect();
+        let meant = of(variables.get(PRELOAD).unwrap_or_default(), &set.join("\0"));
+        Ok(meant.map(|meant| Proof {
             what: "the server's allocator in /proc/PID/maps and environ".to_owned(),
-            expected: self.name().to_owned(),
+            expected: meant.name().to_owned(),
             found: found.map_or("several", Self::name).to_owned(),
-            active: found == Some(self),
-        })
+            active: found == Some(meant),
+        }))
     }
 }
 

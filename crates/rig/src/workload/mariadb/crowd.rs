@@ -178,6 +178,7 @@ fn program<'a>(
         "--percentile=95".to_owned(),
     ]);
     let mut program = Program::new("super-smack's clients", "sh", arguments, directory);
+    program.shielded = true;
     let updates = if task.settings.script == Smack::UpdateSelect { "1" } else { "0" };
     program.environment = vec![
         ("KNEEPOINT_WORDS".into(), task.words.into()),

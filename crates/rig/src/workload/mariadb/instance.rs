@@ -2,9 +2,11 @@
 //! put to it, its end.
 
 use super::settings::{Connection, ServerSettings};
+use crate::environment::Variables;
 use crate::placement;
 use crate::process::{self, Account, Process, Program};
 use crate::search_path::SearchPath;
+use crate::shown;
 use crate::undo::Undo;
 use crate::workload::{Description, Setup};
 use anyhow::{Context as _, bail, ensure};
@@ -121,6 +123,8 @@ pub(super) struct Instance {
     home: Home,
     port: Option<u16>,
     settings: ServerSettings,
+    /// What it was started with besides what Kneepoint itself has.
+    environment: Variables,
     undo: Undo,
     patience: Duration,
 }
@@ -145,10 +149,15 @@ impl Instance {
         let arguments = [format!("--defaults-file={}", file.display())];
         let mut program = Program::new("mariadbd", path, arguments, home.path());
         program.account = home.account();
-        program.environment = settings.allocator.environment()?;
+        program.shielded = true;
+        let mut environment = settings.environment.clone();
+        if let Some((name, value)) = settings.allocator.environment()? {
+            environment.set(name, &value);
+        }
+        program.environment = environment.for_program();
         let server = program.spawn(&setup.undo)?;
         let (settings, undo) = (settings.clone(), setup.undo.clone());
-        let mut instance = Self { server, home, port, settings, undo, patience };
+        let mut instance = Self { server, home, port, settings, environment, undo, patience };
         instance.await_ready()?;
         Ok(instance)
     }
@@ -276,7 +285,8 @@ impl Instance {
                 Proof { what, expected: expected.to_owned(), found, active }
             })
             .collect();
-        proofs.push(self.settings.allocator.proof(self.pid())?);
+        proofs.extend(self.settings.allocator.proof(self.pid(), &self.environment)?);
+        proofs.extend(shown::variables("mariadbd", self.pid(), &self.environment));
         let told = [
             "version",
             "innodb_buffer_pool_size",
@@ -286,7 +296,7 @@ impl Instance {
         let settings = told
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), (*found.get(name)?).to_owned())));
-        Ok((proofs, settings.collect()))
+        Ok((proofs, settings.chain(self.environment.told()).collect()))
     }
 
     /// Shuts the server down in its own way and hands its home back.
@@ -320,6 +330,7 @@ fn ask(
         arguments.push(format!("--execute={statements}"));
     }
     let mut program = Program::new("the mariadb client", "mariadb", arguments, home.path());
+    program.shielded = true;
     program.input = input;
     process::run(program, patience, undo)
 }
@@ -381,6 +392,7 @@ pub(super) fn install(setup: &Setup, home: &Home, patience: Duration) -> anyhow:
         SearchPath::own().find("mariadb-install-db").context("mariadb-install-db is not here")?;
     let mut program = Program::new("mariadb-install-db", path, arguments, home.path());
     program.account = home.account();
+    program.shielded = true;
     process::run(program, patience, &setup.undo)?;
     if !store.join("mysql").is_dir() {
         bail!("mariadb-install-db made no system tables in {}", store.display());

@@ -1,6 +1,7 @@
 //! The settings of both MariaDB workloads: how the server runs, and what it is asked.
 
 use super::allocator::Allocator;
+use crate::environment::Variables;
 use crate::workload::SettingError;
 use crate::workload::settings::{Reader, number};
 use std::collections::BTreeMap;
@@ -53,6 +54,8 @@ pub(super) struct ServerSettings {
     pub(super) allocator: Allocator,
     /// Server variables with their values, all that arms may differ in.
     pub(super) variables: BTreeMap<&'static str, String>,
+    /// What is set in the server's environment.
+    pub(super) environment: Variables,
 }
 
 impl ServerSettings {
@@ -77,6 +80,7 @@ impl ServerSettings {
             connection: reader.one_of("connection", &connections, Connection::Socket)?,
             allocator: reader.one_of("allocator", &Allocator::ALL, Allocator::Libc)?,
             variables,
+            environment: reader.environment()?,
         })
     }
 }
@@ -198,6 +202,7 @@ mod tests {
             ("allocator", "jemalloc"),
             ("connection", "tcp"),
             ("distinct_ranges", "10"),
+            ("environment", "GLIBC_TUNABLES=glibc.malloc.arena_max=1"),
             ("innodb_flush_log_at_trx_commit", "0"),
             ("script", "oltp_update_index"),
             ("table_open_cache_instances", "1"),
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!((server.connection, server.allocator), (Connection::Tcp, Allocator::Jemalloc));
         assert_eq!(server.variables["innodb_flush_log_at_trx_commit"], "0");
         assert_eq!(server.variables["table_open_cache_instances"], "1");
+        assert_eq!(server.environment.get("GLIBC_TUNABLES"), Some("glibc.malloc.arena_max=1"));
         assert!(!server.one_thread_each());
         let pairs = [
             ("script", "update-select"),
@@ -230,6 +236,7 @@ mod tests {
         let refused = [
             ("script", "oltp_insert", "script must be oltp_read_only, oltp_point_select, "),
             ("allocator", "mine", "allocator must be libc, libc-one-arena, jemalloc or "),
+            ("environment", "A", "environment is NAME=VALUE words (found \"A\")"),
             ("table_size", "0", "table_size must be 1000 to 10000000 (found \"0\")"),
             ("range_size", "0", "range_size must be 1 to 10000 (found \"0\")"),
             (

@@ -37,7 +37,9 @@ pub(super) fn prepare(
         arguments.extend(sizes(settings));
         arguments.extend([format!("--rand-seed={}", seed(setup.seed, 0)), "prepare".to_owned()]);
         let directory = instance.home().path().to_owned();
-        instance.run(Program::new("sysbench", "sysbench", arguments, &directory))?;
+        let mut program = Program::new("sysbench", "sysbench", arguments, &directory);
+        program.shielded = true;
+        instance.run(program)?;
         Ok(())
     })
 }
@@ -241,6 +243,7 @@ impl System for Sysbench {
         let counts = Counts::begin(&directory, drive.clients)?;
         let mut program = Program::new("sysbench", self.generator, arguments, &directory);
         program.cpus.clone_from(&drive.cpus.generator);
+        program.shielded = true;
         program.environment = counts.environment();
         program.environment.push(("KNEEPOINT_SCRIPT".into(), self.settings.script.clone().into()));
         let mut generator = program.spawn(&self.undo)?;

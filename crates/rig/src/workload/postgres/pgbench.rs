@@ -46,6 +46,7 @@ pub(super) fn pgbench<'a>(
     let server = ["-h".to_owned(), host, "-p".to_owned(), port, "-U".to_owned(), ROLE.to_owned()];
     let arguments = server.iter().chain(arguments).map(String::as_str).chain([DATABASE]);
     let mut program = Program::new("pgbench", &programs.pgbench, arguments, directory);
+    program.shielded = true;
     // What the user's own sessions prefer is not to change what is measured.
     let mut environment = vec![("LC_ALL", "C"), ("PGOPTIONS", ""), ("PGSSLMODE", "disable")];
     environment.extend(reach.password.as_deref().map(|password| ("PGPASSWORD", password)));

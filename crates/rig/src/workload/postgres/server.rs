@@ -5,6 +5,7 @@ use super::pgbench::Reach;
 use super::programs::Programs;
 use super::session::Session;
 use super::{CONTROL, DATABASE, ROLE};
+use crate::environment::Variables;
 use crate::placement;
 use crate::priority;
 use crate::process::{Account, Process, Program};
@@ -32,6 +33,8 @@ pub(super) struct Launch<'a> {
     /// Its parameters, as `name=value`.
     pub(super) parameters: Vec<String>,
     pub(super) tcp: bool,
+    /// What is set in its environment.
+    pub(super) environment: Variables,
     pub(super) undo: &'a Undo,
     pub(super) patience: Duration,
 }
@@ -74,7 +77,9 @@ impl Server {
         arguments.extend(parameters.into_iter().flat_map(|one| ["-c".to_owned(), one]));
         let mut program = Program::new("postgres", &launch.programs.postgres, arguments, home);
         program.account = launch.account;
+        program.shielded = true;
         program.environment = vec![("LC_ALL".into(), "C".into())];
+        program.environment.extend(launch.environment.for_program());
         let mut process = program.spawn(launch.undo)?;
         let socket = home.join(format!(".s.PGSQL.{port}"));
         let mut control = None;

@@ -1,6 +1,7 @@
 //! The settings of the PostgreSQL workload, from text.
 
 use super::NAME;
+use crate::environment::Variables;
 use crate::workload::SettingError;
 use crate::workload::settings::Reader;
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ pub(super) enum Connection {
 }
 
 /// Everything in which two arms of this workload can differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// The clients' transaction.
     pub(super) script: Script,
@@ -78,6 +79,8 @@ pub(super) struct Settings {
     pub(super) shared_buffers: u32,
     /// What the clients connect through.
     pub(super) connection: Connection,
+    /// What is set in the server's environment.
+    pub(super) environment: Variables,
 }
 
 impl Default for Settings {
@@ -89,6 +92,7 @@ impl Default for Settings {
             synchronous_commit: true,
             shared_buffers: 128,
             connection: Connection::Socket,
+            environment: Variables::default(),
         }
     }
 }
@@ -113,6 +117,7 @@ impl Settings {
             synchronous_commit: reader.switch("synchronous_commit", default.synchronous_commit)?,
             shared_buffers: reader.mebibytes("shared_buffers", 1..=MOST_BUFFERS, buffers)?,
             connection: reader.one_of("connection", &connections, default.connection)?,
+            environment: reader.environment()?,
         };
         reader.finish()?;
         Ok(settings)
@@ -150,6 +155,7 @@ mod tests {
             ("synchronous_commit", "off"),
             ("shared_buffers", "32MiB"),
             ("connection", "tcp"),
+            ("environment", "A=1"),
         ];
         let expected = Settings {
             script: Script::TpcbLike,
@@ -158,6 +164,7 @@ mod tests {
             synchronous_commit: false,
             shared_buffers: 32,
             connection: Connection::Tcp,
+            environment: Variables::parse("A=1").unwrap(),
         };
         assert_eq!(parse(&texts).unwrap(), expected);
     }

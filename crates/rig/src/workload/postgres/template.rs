@@ -5,6 +5,7 @@ use super::pgbench::pgbench;
 use super::programs::Programs;
 use super::server::{Launch, Server};
 use super::{DATABASE, ROLE};
+use crate::environment::Variables;
 use crate::process::{self, Account, Program};
 use crate::undo::{self, Action, Undo};
 use anyhow::Context as _;
@@ -63,6 +64,7 @@ fn make(scale: u32, kitchen: &Kitchen<'_>, whole: &Path) -> anyhow::Result<()> {
     })?;
     let mut initdb = Program::new("initdb", &programs.initdb, arguments, home.path());
     initdb.account = account;
+    initdb.shielded = true;
     process::run(initdb, patience, undo)?;
     segments.settle();
     // Nothing here has to survive a crash, and without it tables are loaded without a log.
@@ -73,6 +75,7 @@ fn make(scale: u32, kitchen: &Kitchen<'_>, whole: &Path) -> anyhow::Result<()> {
         home: &home,
         parameters: parameters.into(),
         tcp: false,
+        environment: Variables::default(),
         undo,
         patience,
     };

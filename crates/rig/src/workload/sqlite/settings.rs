@@ -1,6 +1,7 @@
 //! The settings of the SQLite workload: five factors and a size, from text and back.
 
 use super::NAME;
+use crate::environment::Variables;
 use crate::workload::SettingError;
 use crate::workload::settings::{Reader, refusal};
 use serde::{Deserialize, Serialize};
@@ -92,9 +93,15 @@ impl Settings {
             mmap: reader.parsed("mmap", default.mmap, mapped)?,
             rows: reader.number("rows", LEAST_ROWS..=MOST_ROWS, default.rows)?,
         };
+        reader.environment()?;
         reader.finish()?;
         settings.fit_together()?;
         Ok(settings)
+    }
+
+    /// What is to be set in the child's environment.
+    pub(super) fn environment(texts: &BTreeMap<String, String>) -> Result<Variables, SettingError> {
+        Reader::new(NAME, texts).environment()
     }
 
     /// A database in memory *is* its page cache: private caches would be separate, empty

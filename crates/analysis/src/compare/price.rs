@@ -1,0 +1,140 @@
+//! What one operation costs in two runs: cores over throughput, by cause.
+//!
+//! The core ledger divided by X: its lines add up to C ÷ X, idle cores included. Lines of one cause
+//! are one part. Parts of two runs meet by their names, which say what a cause is in the program,
+//! and so outlive a start; ids do not.
+
+use super::{Run, points};
+use crate::number::{estimate, quotient};
+use kneepoint_vocab::comparison::{PriceLine, PricePair};
+use kneepoint_vocab::findings::{CoreLine, LevelLedger, LineKind};
+use kneepoint_vocab::units::{PerSecond, Seconds};
+use kneepoint_vocab::{Estimate, Level};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A part of the price of one run.
+struct Part {
+    kind: LineKind,
+    /// Core-seconds; the greatest line's, which the kind is of.
+    greatest: f64,
+    value: f64,
+    /// Squares of the distances of the ends.
+    below: f64,
+    above: f64,
+}
+
+/// The prices at the level that the first run's causes are of or, where the other lacks it, at the
+/// last one that both have.
+pub(super) fn price(
+    first: &Run<'_>,
+    run: &Run<'_>,
+    place: impl Fn(Level) -> (u32, u32),
+) -> Option<PricePair> {
+    let there =
+        |level: Level| run.findings.ledgers.iter().find(|other| place(other.level) == place(level));
+    let ledgers = &first.findings.ledgers;
+    let focus = ledgers.iter().filter(|ledger| ledger.level == first.findings.focus);
+    let (under, over) =
+        focus.chain(ledgers.iter().rev()).find_map(|one| Some((one, there(one.level)?)))?;
+    let names: BTreeSet<&str> = [first, run].into_iter().flat_map(names).collect();
+    let one = Prices::of(first, under, &names)?;
+    let other = Prices::of(run, over, &names)?;
+    Some(PricePair {
+        level: over.level,
+        over_level: under.level,
+        lines: lines(&one, &other, &names),
+        over: one.whole,
+        run: other.whole,
+    })
+}
+
+/// Names of the causes of a run.
+fn names<'a>(run: &Run<'a>) -> impl Iterator<Item = &'a str> {
+    run.findings.causes.iter().map(|cause| cause.name.as_str())
+}
+
+struct Prices {
+    whole: Estimate<Seconds>,
+    parts: BTreeMap<String, Part>,
+}
+
+impl Prices {
+    fn of(run: &Run<'_>, ledger: &LevelLedger, names: &BTreeSet<&str>) -> Option<Self> {
+        let point = points(run).into_iter().find(|point| point.level == ledger.level)?;
+        let x = point.throughput;
+        if x.value.0 <= 0.0 {
+            return None;
+        }
+        let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+        for line in &ledger.core.lines {
+            let price = of_line(line, &x);
+            let part = parts.entry(name(run, line, names)).or_insert(Part {
+                kind: line.kind,
+                greatest: 0.0,
+                value: 0.0,
+                below: 0.0,
+                above: 0.0,
+            });
+            if price.value.0.abs() > part.greatest {
+                (part.greatest, part.kind) = (price.value.0.abs(), line.kind);
+            }
+            part.value += price.value.0;
+            part.below += (price.value.0 - price.low.0).powi(2);
+            part.above += (price.high.0 - price.value.0).powi(2);
+        }
+        let c = ledger.core.total.0;
+        let whole = |rate: PerSecond| quotient(c, rate.0);
+        Some(Self { whole: estimate(whole(x.value), whole(x.high), whole(x.low)), parts })
+    }
+
+    fn of_part(&self, name: &str) -> Option<Estimate<Seconds>> {
+        let part = self.parts.get(name)?;
+        let (low, high) = (part.value - part.below.sqrt(), part.value + part.above.sqrt());
+        Some(estimate(part.value, low, high))
+    }
+}
+
+/// Cores over throughput. The distances of the ends are those of the cores and, to first order,
+/// those of the throughput, added as variances are.
+fn of_line(line: &CoreLine, x: &Estimate<PerSecond>) -> Estimate<Seconds> {
+    let cores = &line.cores;
+    let value = quotient(cores.value.0, x.value.0);
+    let part = |end: PerSecond| value * (quotient(x.value.0, end.0) - 1.0);
+    let below = quotient(cores.value.0 - cores.low.0, x.value.0).hypot(part(x.high));
+    let above = quotient(cores.high.0 - cores.value.0, x.value.0).hypot(part(x.low));
+    estimate(value, value - below, value + above)
+}
+
+/// The cause that a line belongs to, by name: its own, or one of either run whose name its label
+/// ends with. Else its label.
+fn name(run: &Run<'_>, line: &CoreLine, names: &BTreeSet<&str>) -> String {
+    let own = line.cause.as_ref().and_then(|id| {
+        let mut causes = run.findings.causes.iter();
+        causes.find(|cause| &cause.id == id).map(|cause| cause.name.clone())
+    });
+    let of_label = || {
+        let label = &line.label;
+        let ends = |name: &&&str| {
+            label.strip_suffix(**name).is_some_and(|rest| rest.is_empty() || rest.ends_with(' '))
+        };
+        names.iter().filter(ends).max_by_key(|name| name.len()).map(|name| (*name).to_owned())
+    };
+    own.or_else(of_label).unwrap_or_else(|| line.label.clone())
+}
+
+fn lines(one: &Prices, other: &Prices, names: &BTreeSet<&str>) -> Vec<PriceLine> {
+    let all: BTreeSet<&String> = one.parts.keys().chain(other.parts.keys()).collect();
+    let mut lines: Vec<PriceLine> = all
+        .into_iter()
+        .filter_map(|label| {
+            let kind = one.parts.get(label).or_else(|| other.parts.get(label))?.kind;
+            let cause = names.contains(label.as_str());
+            let (over, run) = (one.of_part(label), other.of_part(label));
+            Some(PriceLine { label: label.clone(), kind, cause, over, run })
+        })
+        .collect();
+    let value = |price: &Option<Estimate<Seconds>>| price.map_or(0.0, |price| price.value.0);
+    let change = |line: &PriceLine| (value(&line.run) - value(&line.over)).abs();
+    lines.sort_by(|a, b| change(b).total_cmp(&change(a)).then_with(|| a.label.cmp(&b.label)));
+    lines
+}

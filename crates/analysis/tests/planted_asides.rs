@@ -1,0 +1,284 @@
+//! What a run tells besides its losses: bounds that are reached, gains above the clients, levels
+//! that are not of one piece, code without names, objects of one slice.
+
+mod common;
+
+use common::*;
+use kneepoint_analysis::analyse;
+use kneepoint_vocab::findings::{Bound, CauseKind, GainReason, Severity};
+use kneepoint_vocab::units::{Nanos, PerSecond, Ratio};
+use kneepoint_vocab::*;
+
+#[test]
+fn cores_that_are_used_up_are_nothing_wrong_and_named_by_function() {
+    let mut record = empty(&[1, 2, 4], 2);
+    sweep(&mut record, 5, |clients| Cell {
+        on_cpu: vec![(0, 0.7 * f64::from(clients.min(2))), (4, 0.3 * f64::from(clients.min(2)))],
+        ..scaling(clients)
+    });
+    let findings = analyse(&record);
+    let at = findings.at_bound.as_ref().unwrap();
+    assert_eq!((at.bound, at.level.clients), (Bound::Cores, 2));
+    assert!(at.busy.value.0 > 1.9 && (at.of.0 - 2.0).abs() < 1e-9, "{at:?}");
+    let names: Vec<&str> = at.functions.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["work", "spin"]);
+    assert!((at.functions[0].share.0 - 0.7).abs() < 1e-6);
+    let said = "nothing is wrong: the cores are used up (work 70 %, spin 30 %)";
+    assert!(findings.headline.contains(said), "{}", findings.headline);
+    assert!(findings.causes.is_empty());
+}
+
+#[test]
+fn one_level_alone_is_at_its_bound_or_has_causes() {
+    let mut record = empty(&[2], 2);
+    sweep(&mut record, 5, scaling);
+    let findings = analyse(&record);
+    assert_eq!(findings.at_bound.as_ref().map(|at| at.bound), Some(Bound::Cores));
+    let said = "Measured at 2 clients only; nothing is wrong: the cores are used up (work 100 %).";
+    assert_eq!(findings.headline, said);
+    let mut record = empty(&[2], 2);
+    sweep(&mut record, 5, locked);
+    let findings = analyse(&record);
+    assert_eq!(findings.at_bound, None);
+    let first = &findings.causes[0];
+    assert_eq!((first.kind, first.name.as_str()), (CauseKind::Lock, "mutex in sqlite3BtreeEnter"));
+    assert!(first.share.value.0 > 0.8, "{:?}", first.share);
+}
+
+#[test]
+fn clients_that_only_wait_for_themselves_are_at_their_bound() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, |clients| Cell {
+        throughput: 100.0 * f64::from(clients),
+        system: 0.1 * f64::from(clients),
+        idle_uncharged: 2.0 - 0.1 * f64::from(clients),
+        ..Cell::default()
+    });
+    let findings = analyse(&record);
+    assert_eq!(findings.at_bound.as_ref().map(|at| at.bound), Some(Bound::Clients));
+    assert!(findings.headline.contains("no client waits for another"), "{}", findings.headline);
+}
+
+/// One client leaves a core asleep for most of an operation; two keep both awake.
+fn sleepy(clients: u32) -> Cell {
+    match clients {
+        1 => Cell {
+            throughput: 200.0,
+            system: 0.2,
+            idle_scheduler: 0.7,
+            idle_uncharged: 1.1,
+            runnable: 0.7,
+            on_cpu: vec![(0, 0.2)],
+            ..Cell::default()
+        },
+        _ => Cell {
+            throughput: 1900.0,
+            system: 1.9,
+            idle_uncharged: 0.1,
+            runnable: f64::from(clients) - 1.9,
+            on_cpu: vec![(0, 1.9)],
+            ..Cell::default()
+        },
+    }
+}
+
+#[test]
+fn a_gain_above_the_clients_is_told_with_the_cores_that_sleep() {
+    let mut record = empty(&[1, 2, 4], 2);
+    sweep(&mut record, 6, sleepy);
+    let findings = analyse(&record);
+    let [step] = &findings.superlinear[..] else { panic!("{:?}", findings.superlinear) };
+    assert_eq!((step.from.clients, step.to.clients), (1, 2));
+    assert!(step.ratio.low.0 > 2.0 && (step.ratio.value.0 - 9.5).abs() < 0.3, "{step:?}");
+    assert_eq!(step.reason, GainReason::SleepingCores);
+    let seen = step.evidence.unwrap();
+    assert!((seen.idle.0 - 1.8).abs() < 0.02, "{seen:?}");
+    assert!((seen.waking.0 - 0.7 / 200.0).abs() < 1e-4, "{seen:?}");
+    let json = serde_json::to_value(&findings).unwrap();
+    assert_eq!(json["superlinear"][0]["reason"], "sleeping-cores");
+}
+
+#[test]
+fn a_gain_within_the_clients_or_within_noise_is_none() {
+    let mut record = empty(&[1, 2, 4], 2);
+    sweep(&mut record, 6, scaling);
+    assert!(analyse(&record).superlinear.is_empty());
+    let mut record = empty(&[1, 2], 2);
+    for block in 0..6_u32 {
+        for clients in [1, 2] {
+            let mut cell = scaling(clients);
+            // 2.2 times as much on the whole, from 1.1 to 4.4 times.
+            let swing = if block.is_multiple_of(2) { 2.2 } else { 0.55 };
+            cell.throughput *= if clients == 2 { swing } else { 1.0 };
+            record.trials.push(trial(Phase::Sweep, block, ArmId::BASELINE, 0, clients, &cell));
+        }
+    }
+    assert!(analyse(&record).superlinear.is_empty());
+}
+
+#[test]
+fn dearer_operations_of_one_client_are_told_as_such() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 6, |clients| match clients {
+        1 => Cell { throughput: 300.0, system: 1.0, ..Cell::default() },
+        _ => Cell { throughput: 2000.0, system: 2.0, idle_uncharged: 0.0, ..Cell::default() },
+    });
+    let findings = analyse(&record);
+    assert_eq!(findings.superlinear[0].reason, GainReason::DearerOperations);
+}
+
+/// One mutex of a command: a new process in each slice, and so a new address in each.
+#[test]
+fn one_lock_of_a_new_process_in_each_slice_is_one_object() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 6, locked);
+    for (number, trial) in (0_u64..).zip(&mut record.trials) {
+        for fact in &mut trial.facts {
+            match fact {
+                Fact::Wait(wait) => wait.key.object = 0x7f00_0000 + 0x1000 * number,
+                Fact::Stack(StackWeight { wait: Some(key), .. }) => {
+                    key.object = 0x7f00_0000 + 0x1000 * number;
+                }
+                _ => {}
+            }
+        }
+    }
+    let findings = analyse(&record);
+    let first = &findings.causes[0];
+    assert_eq!(first.kind, CauseKind::Lock);
+    assert!(!first.evidence.contains("objects"), "{}", first.evidence);
+    // Two of them in one slice are two.
+    for trial in &mut record.trials {
+        let second = trial.facts.iter().find_map(|fact| match fact {
+            Fact::Wait(wait) => Some(wait.key.object + 0x40),
+            _ => None,
+        });
+        let mut more: Vec<Fact> = Vec::new();
+        for fact in &mut trial.facts {
+            let mut other = fact.clone();
+            match (&mut other, second) {
+                (Fact::Wait(wait), Some(object)) => wait.key.object = object,
+                (Fact::Stack(StackWeight { wait: Some(key), .. }), Some(object)) => {
+                    key.object = object;
+                }
+                _ => continue,
+            }
+            more.push(other);
+        }
+        trial.facts.extend(more);
+    }
+    let first = &analyse(&record).causes[0];
+    assert!(first.evidence.ends_with("; 2 objects"), "{}", first.evidence);
+}
+
+#[test]
+fn code_without_names_is_told_with_its_module_and_share() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, locked);
+    assert!(analyse(&record).nameless.is_empty());
+    let frame = |function: &str, module: &str| Frame {
+        function: function.to_owned(),
+        module: module.to_owned(),
+    };
+    record.stacks[0].frames[0] = frame("mariadbd+0xde2c20", "mariadbd");
+    record.stacks[2].frames[2] = frame("mariadbd+0xde2c21", "mariadbd");
+    let findings = analyse(&record);
+    let [one] = &findings.nameless[..] else { panic!("{:?}", findings.nameless) };
+    assert_eq!(one.module, "mariadbd");
+    assert!((one.on_cpu.0 - 2.0 / 3.0).abs() < 1e-6 && (one.waits.0 - 1.0).abs() < 1e-6, "{one:?}");
+    assert!(says(
+        &findings,
+        "67 % of the CPU and 100 % of the blocked time begins in functions of"
+    ));
+    assert!(says(&findings, "install its debug symbols"));
+    // The lock goes by the first caller with a name.
+    assert_eq!(findings.causes[0].name, "mutex in sqlite3BtreeEnter");
+}
+
+#[test]
+fn levels_that_never_came_to_rest_and_two_regimes_are_told() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 10, scaling);
+    assert!(analyse(&record).unsteady.is_empty());
+    let settling = |steady| Settling {
+        after: Nanos(0),
+        steady,
+        step: Nanos::from_millis(100),
+        series: vec![PerSecond(1.0)],
+    };
+    for trial in &mut record.trials {
+        let (two, block) = (trial.id.level.clients == 2, trial.id.block);
+        trial.settling = Some(settling(!two || block.is_multiple_of(2)));
+        if two && block.is_multiple_of(3) {
+            trial.operations /= 2;
+        }
+    }
+    let findings = analyse(&record);
+    let [level] = &findings.unsteady[..] else { panic!("{:?}", findings.unsteady) };
+    assert_eq!((level.level.clients, level.slices, level.of), (2, 5, 10));
+    let regimes = level.regimes.unwrap();
+    assert_eq!((regimes.low_slices, regimes.high_slices), (4, 6));
+    assert!((regimes.high.0 / regimes.low.0 - 2.0).abs() < 0.1, "{regimes:?}");
+    let caveat = findings.caveats.iter().find(|one| one.text.contains("two regimes")).unwrap();
+    assert_eq!(caveat.severity, Severity::Warning);
+    assert!(caveat.text.contains("5 of 10 slices at 2 clients did not come to rest"));
+}
+
+#[test]
+fn a_dear_collector_is_trusted_where_that_was_asked_for() {
+    let mut record = empty(&[1, 2], 2);
+    record.plan.arms.push(arm(ArmId::UNPROBED, ArmRole::Unprobed, ArmId::BASELINE));
+    sweep(&mut record, 5, locked);
+    for block in 0..8 {
+        for (name, factor) in [(ArmId::BASELINE, 0.8), (ArmId::UNPROBED, 1.0)] {
+            let throughput = 450.0 * factor * wobble(block, name.len() as u32);
+            let cell = Cell { throughput, ..locked(2) };
+            let mut taken = trial(Phase::Effects, block, name, block, 2, &cell);
+            if name == ArmId::UNPROBED {
+                taken.facts.clear();
+            }
+            record.trials.push(taken);
+            record.arms.push(start(name, block, true));
+        }
+    }
+    let dear = |record: &RunRecord| {
+        let findings = analyse(record);
+        let said = |one: &&findings::Caveat| one.text.starts_with("Collecting costs");
+        findings.caveats.iter().find(said).map(|one| one.severity)
+    };
+    assert_eq!(dear(&record), Some(Severity::Serious));
+    record.plan.allowed_overhead = Some(Ratio(0.3));
+    assert_eq!(dear(&record), Some(Severity::Warning));
+    record.plan.allowed_overhead = Some(Ratio(0.1));
+    assert_eq!(dear(&record), Some(Severity::Serious));
+}
+
+#[test]
+fn idle_that_was_charged_handed_over_and_shared_out_is_kept_apart() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, locked);
+    let findings = analyse(&record);
+    let at = |findings: &Findings| {
+        let ledger = findings.ledgers.iter().find(|one| one.level == findings.focus).unwrap();
+        ledger.core.idle.unwrap()
+    };
+    // 1.3 idle for the lock; 0.1 beside a thread that had it in hand already.
+    let idle = at(&findings);
+    let near = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-6, "{idle:?}");
+    near(idle.charged.value.0, 1.3);
+    near(idle.handed_over.value.0, 0.1);
+    near(idle.spread.value.0, 0.0);
+    near(idle.not_asked.value.0, 0.0);
+    assert!(!says(&findings, "shared out"));
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, |clients| match clients {
+        1 => locked(1),
+        _ => Cell { idle_lock: 0.8, idle_uncharged: 0.5, ..locked(2) },
+    });
+    let findings = analyse(&record);
+    assert!((at(&findings).spread.value.0 - 0.5).abs() < 1e-6, "{:?}", at(&findings));
+    assert!(says(
+        &findings,
+        "25 % of all cores idled at 2 clients for waits that could not be told"
+    ));
+}

@@ -1,0 +1,163 @@
+//! The words of a comparison, the same in every format.
+
+use super::counted;
+use crate::number;
+use crate::text;
+use kneepoint_vocab::Comparison;
+use kneepoint_vocab::comparison::{
+    Answer, ComparedRun, ConditionAnswer, LevelRatio, PriceLine, PricePair, RatioVerdict, RunPair,
+};
+use kneepoint_vocab::findings::LineKind;
+use kneepoint_vocab::{Estimate, Level, Seconds};
+
+/// What two directories cannot be.
+pub(crate) const NO_PAIR: &str = "Two dates are not a pair: nothing was interleaved, and what \
+                                  changed on the machine between them is in every ratio.";
+/// What differs is told in so many lines.
+const MOST_UNLIKE: usize = 12;
+/// Columns of one value that differs.
+const LONGEST: usize = 60;
+
+/// `2026-11-21 21:43, 6 starts, A/A ±4 %`.
+pub(crate) fn run(run: &ComparedRun) -> String {
+    let stamp: String =
+        run.begun.chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect();
+    let mut said = stamp;
+    if run.starts > 0 {
+        said += &format!(", {}", counted(run.starts, "start"));
+    }
+    if let Some(floor) = run.noise_floor {
+        said += &format!(", A/A ±{}", number::plain_percent(floor));
+    }
+    if !run.trustworthy {
+        said += ", not trustworthy";
+    }
+    text::disarm(&said).into_owned()
+}
+
+/// `peak`, `8`, or `8 on 2 cores`.
+pub(crate) fn level(level: &LevelRatio, peak: bool) -> String {
+    match (peak, level.cores) {
+        (true, _) => "peak".to_owned(),
+        (false, None) => level.clients.to_string(),
+        (false, Some(cores)) => format!("{} on {cores}", level.clients),
+    }
+}
+
+/// The verdict in a word or two.
+pub(crate) const fn verdict(verdict: &RatioVerdict) -> &'static str {
+    match verdict {
+        RatioVerdict::Faster => "faster",
+        RatioVerdict::Slower => "slower",
+        RatioVerdict::NotDistinguishable { .. } => "not distinguishable",
+        RatioVerdict::NoInterval => "one repetition: no verdict",
+    }
+}
+
+/// `±2 % would take 4 min more`; `within ±0.8 %` where no more time is asked for.
+pub(crate) fn needs(verdict: &RatioVerdict) -> Option<String> {
+    let RatioVerdict::NotDistinguishable { difference, needs } = verdict else { return None };
+    let size = number::plain_percent(*difference);
+    Some(match needs {
+        Some(needs) => format!("±{size} would take {} more", number::brief_seconds(*needs)),
+        None => format!("within ±{size}"),
+    })
+}
+
+/// `Only one has 16 and 32 clients.`
+pub(crate) fn unmatched(runs: &[ComparedRun], pair: &RunPair) -> String {
+    let numbers: Vec<String> = pair.unmatched.iter().map(ToString::to_string).collect();
+    let whose = if runs.len() == 2 { "Only one of the two" } else { "Only one of these two" };
+    format!("{whose} has {} clients.", numbers.join(", "))
+}
+
+fn at(level: Level) -> String {
+    counted(level.clients, "client")
+}
+
+/// `What an operation costs at 2 clients, in core-seconds, idle cores included`.
+pub(crate) fn price_title(price: &PricePair) -> String {
+    let cores = match price.over_level.cores == price.level.cores {
+        true => String::new(),
+        false => format!(" on {} and on {} cores", price.over_level.cores, price.level.cores),
+    };
+    format!(
+        "What an operation costs at {}{cores}: core-seconds, idle ones too",
+        at(price.over_level)
+    )
+}
+
+/// A row of a table of prices.
+pub(crate) struct PriceRow {
+    pub(crate) label: String,
+    pub(crate) kind: LineKind,
+    pub(crate) over: String,
+    pub(crate) run: String,
+}
+
+/// So many rows: causes first, then what changed most; the rest as one row.
+pub(crate) fn price_lines(price: &PricePair, most: usize) -> Vec<PriceRow> {
+    let value = |one: &Option<Estimate<Seconds>>| one.map_or(0.0, |one| one.value.0);
+    let least = 0.005 * price.over.value.0.max(price.run.value.0);
+    let counts = |line: &&PriceLine| value(&line.over).max(value(&line.run)) >= least;
+    let (shown, rest): (Vec<&PriceLine>, Vec<&PriceLine>) = price.lines.iter().partition(counts);
+    let cut = shown.len().min(most);
+    let mut rows: Vec<PriceRow> = shown[..cut].iter().map(|line| row(line)).collect();
+    let others: Vec<&&PriceLine> = shown[cut..].iter().chain(&rest).collect();
+    if !others.is_empty() {
+        let sum = |of: fn(&PriceLine) -> Option<Estimate<Seconds>>| {
+            let sum: f64 = others.iter().map(|line| value(&of(line))).sum();
+            number::plain_seconds(Seconds(sum))
+        };
+        rows.push(PriceRow {
+            label: format!("{} more", others.len()),
+            kind: LineKind::Unattributed,
+            over: sum(|line| line.over),
+            run: sum(|line| line.run),
+        });
+    }
+    rows
+}
+
+fn row(line: &PriceLine) -> PriceRow {
+    let price = |price: &Option<Estimate<Seconds>>| {
+        price.as_ref().map_or_else(|| "–".to_owned(), |price| number::seconds(price).value)
+    };
+    let label = text::disarm(&line.label).into_owned();
+    let label = if line.cause { format!("cause: {label}") } else { label };
+    PriceRow { label, kind: line.kind, over: price(&line.over), run: price(&line.run) }
+}
+
+/// `kernel: 6.1.90 → 6.1.94`, and how many more there are.
+pub(crate) fn unlike(comparison: &Comparison) -> Vec<String> {
+    let short = |value: &String| text::shorten(&text::disarm(value), LONGEST);
+    let all = &comparison.not_alike;
+    let mut out: Vec<String> = all
+        .iter()
+        .take(MOST_UNLIKE)
+        .map(|unlike| {
+            let values: Vec<String> = unlike.values.iter().map(short).collect();
+            format!("{}: {}", text::disarm(&unlike.what), values.join(" → "))
+        })
+        .collect();
+    if all.len() > MOST_UNLIKE {
+        out.push(format!("{} more, which --json lists", all.len() - MOST_UNLIKE));
+    }
+    out
+}
+
+/// `throughput < -5%: holds: after at 8 clients is 0.80× [0.75–0.85]`.
+pub(crate) fn answer(answer: &ConditionAnswer) -> String {
+    let place = text::disarm(&answer.place);
+    let found =
+        answer.ratio.as_ref().map(|ratio| format!(": {place} is {}", number::factor(ratio)));
+    let found = found.unwrap_or_else(|| format!(": there is {place}"));
+    let asked = text::disarm(&answer.asked);
+    match answer.answer {
+        Answer::Holds => format!("{asked} holds{found}."),
+        Answer::DoesNotHold => format!("{asked} does not hold anywhere; nearest{found}."),
+        Answer::Undecided => format!(
+            "{asked} is undecided{found}. Measure longer (--budget, --precision) to decide it."
+        ),
+    }
+}

@@ -1,0 +1,172 @@
+//! What the comparison of several runs concluded.
+
+use crate::findings::{Estimate, LineKind};
+use crate::plan::Level;
+use crate::units::{PerSecond, Ratio, Seconds};
+use serde::{Deserialize, Serialize};
+
+/// Two or more runs of one experiment, each against the first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Version of this structure, for `--json` readers.
+    pub schema: u32,
+    /// The recipe's name.
+    pub recipe: String,
+    /// What one operation is, in the plural.
+    pub operation: String,
+    /// The runs, in the order they were given.
+    pub runs: Vec<ComparedRun>,
+    /// Every run but the first against the first.
+    pub pairs: Vec<RunPair>,
+    /// Conditions that are not the same in all runs.
+    pub not_alike: Vec<Unlike>,
+    /// What limits the comparison, in sentences.
+    pub caveats: Vec<String>,
+    /// Conditions that were asked for, with their answers.
+    pub conditions: Vec<ConditionAnswer>,
+    /// Whether every run can be relied on. Exit code 4 if not.
+    pub trustworthy: bool,
+}
+
+/// A run that is compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComparedRun {
+    /// Its name in this comparison, unique.
+    pub name: String,
+    /// Begin, RFC 3339 in UTC.
+    pub begun: String,
+    /// Version of the Kneepoint that measured.
+    pub kneepoint: String,
+    /// Its recipe's one line, or its command.
+    pub summary: String,
+    /// The level of the greatest throughput, over all cores.
+    pub peak: Level,
+    /// Starts of the system that its sweep was measured on.
+    pub starts: u32,
+    /// Whether the verdicts of its own report can be relied on.
+    pub trustworthy: bool,
+    /// Its A/A control's noise floor; absent where there were no pairs.
+    pub noise_floor: Option<Ratio>,
+}
+
+/// A run against the first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunPair {
+    /// Name of the run.
+    pub run: String,
+    /// Name of the run that it is compared with.
+    pub over: String,
+    /// Throughput at the run's own peak over that at the first run's.
+    pub peak: LevelRatio,
+    /// Throughput at every level that both have, ascending.
+    pub levels: Vec<LevelRatio>,
+    /// Clients of levels that only one of the two has, ascending.
+    pub unmatched: Vec<u32>,
+    /// What one operation costs; absent where one of the runs has no ledger at a common level.
+    pub price: Option<PricePair>,
+}
+
+/// Throughput of two runs at one level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LevelRatio {
+    /// Clients; at the peak those of the run that is compared.
+    pub clients: u32,
+    /// Clients of the first run: another number only at the peak.
+    pub over_clients: u32,
+    /// Cores of the system, where a run has several numbers of them.
+    pub cores: Option<u32>,
+    /// Throughput of the first run.
+    pub over: Estimate<PerSecond>,
+    /// Throughput of the run.
+    pub run: Estimate<PerSecond>,
+    /// Second over first; without interval where one of them has none.
+    pub ratio: Estimate<Ratio>,
+    /// What the ratio says.
+    pub verdict: RatioVerdict,
+}
+
+/// What the ratio of two throughputs says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+pub enum RatioVerdict {
+    /// The interval lies above 1.
+    Faster,
+    /// The interval lies below 1.
+    Slower,
+    /// The interval holds 1.
+    NotDistinguishable {
+        /// A difference of this size
+        difference: Ratio,
+        /// would show after so many more seconds of measuring, both runs together; absent where
+        /// the interval is as narrow already, or nobody knows how long the runs took.
+        needs: Option<Seconds>,
+    },
+    /// One of the runs has a single repetition: there is no interval.
+    NoInterval,
+}
+
+/// What one operation costs in two runs at one level: core-seconds of the machine, idle ones too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PricePair {
+    /// The level in the run.
+    pub level: Level,
+    /// The level in the first run.
+    pub over_level: Level,
+    /// Cores over throughput in the first run: the sum of its lines.
+    pub over: Estimate<Seconds>,
+    /// The same in the run.
+    pub run: Estimate<Seconds>,
+    /// Its parts; those that changed most come first.
+    pub lines: Vec<PriceLine>,
+}
+
+/// A part of the price of an operation in two runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PriceLine {
+    /// Its name: a cause, or a line of the core ledger.
+    pub label: String,
+    /// Its kind; of a cause, that of its greatest line.
+    pub kind: LineKind,
+    /// Whether it is a cause in either run.
+    pub cause: bool,
+    /// In the first run; absent where that has no such line.
+    pub over: Option<Estimate<Seconds>>,
+    /// In the run; absent where that has no such line.
+    pub run: Option<Estimate<Seconds>>,
+}
+
+/// A condition in which runs differ.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unlike {
+    /// What, e.g. `kernel`.
+    pub what: String,
+    /// Its value in each run, in their order.
+    pub values: Vec<String>,
+}
+
+/// A condition that the caller set, and whether it holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConditionAnswer {
+    /// As it was asked, e.g. `throughput < -5%`.
+    pub asked: String,
+    /// The answer.
+    pub answer: Answer,
+    /// The run and the level that decide it, e.g. `after at 8 clients`.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The ratio there, with an interval that allows for the number of ratios looked at; absent
+    /// where no run has such a level.
+    pub ratio: Option<Estimate<Ratio>>,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Somewhere the whole interval meets it.
+    Holds,
+    /// Nowhere any part of an interval meets it.
+    DoesNotHold,
+    /// Neither can be said.
+    Undecided,
+}
