@@ -9,9 +9,9 @@ pub mod condition;
 mod price;
 mod ratio;
 
-use crate::curve::STARTS_TO_RESAMPLE;
 use crate::number::tally;
 use condition::Condition;
+use kneepoint_stats::two_way::STARTS_TO_RESAMPLE;
 use kneepoint_vocab::comparison::{ComparedRun, Comparison, LevelRatio, RunPair};
 use kneepoint_vocab::findings::CurvePoint;
 use kneepoint_vocab::{ArmId, Findings, Level, Phase, ProtocolName, RunRecord, StoppedBy};

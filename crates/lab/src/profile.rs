@@ -141,6 +141,8 @@ fn plan(options: &ProfileOptions, attached: &Attached) -> Plan {
         effect_blocks: (0, 0),
         blocks_per_start: windows,
         precision: Ratio(0.05),
+        sweep_precision: None,
+        allowed_overhead: None,
         smallest_effect: Ratio(0.1),
         budget: Nanos(options.length.0 * 2),
         foreign_limit: Ratio(1.0),
