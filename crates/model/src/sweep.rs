@@ -141,8 +141,13 @@ pub fn sweep(
         }
     }
     let outcomes = replicate(&jobs, how.workers);
-    let chunks = outcomes.chunks(SEEDS as usize).zip(levels);
-    Ok(chunks.map(|(seeds, level)| together(twin, *level, seeds)).collect())
+    // A twin may have a number of clients of its own.
+    let own = levels.iter().zip(&compiled).map(|(level, it)| match it.clients() {
+        0 => *level,
+        clients => Level { clients, ..*level },
+    });
+    let chunks = outcomes.chunks(SEEDS as usize).zip(own);
+    Ok(chunks.map(|(seeds, level)| together(twin, level, seeds)).collect())
 }
 
 /// The mean over the seeds of a level, or the first failure.

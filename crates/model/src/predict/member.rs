@@ -66,7 +66,7 @@ pub(super) fn mean(members: &[Member], all: &All) -> f64 {
 }
 
 impl Known {
-    /// What each member says of n = `target`; none exceeds the bound, where that is not interpolation.
+    /// What each member says of n = `target`; none exceeds the bound.
     pub(super) fn members(&self, target: f64) -> All {
         let end = self.len() - 1;
         let (ln_last, last) = (self.ln_x[end], self.n[end]);

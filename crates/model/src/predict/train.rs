@@ -3,8 +3,8 @@
 //! The lower half of a series' points is given, the upper half predicted; the error of a series is
 //! the median e of |predicted / measured - 1|. For each shape that set of one to three members is
 //! taken, all with equal weight, for which the mean of e / (e + 0.3) + g e is least: the first part
-//! is about the usual error, the second about the great ones; g is 0.5 or 5 by shape. Intervals are quantiles of the errors
-//! of series whose group had no part in the choice.
+//! is about the usual error, the second about the great ones; g is 0.5 or 5, by shape. Intervals
+//! are quantiles of the errors of series whose group had no part in the choice.
 
 use super::known::Known;
 use super::member::{All, Member, mean};
