@@ -172,7 +172,9 @@ mod tests {
         std::fs::create_dir_all(&copy).unwrap();
         for entry in std::fs::read_dir(&from).unwrap() {
             let path = entry.unwrap().path();
-            std::fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
+            if path.is_file() {
+                std::fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
+            }
         }
         recorded(&copy).unwrap();
         std::fs::write(copy.join("wire.h"), "/* another */").unwrap();

@@ -95,7 +95,9 @@ fn assert_whole(sandbox: &Sandbox, done: &Ran, tier: Tier) -> (RunRecord, Findin
     // On a quiet machine the last look may decide what the planned blocks would have ended.
     let stopped_by = &record.end.as_ref().unwrap().stopped_by;
     assert!(["decided", "planned blocks"].contains(&stopped_by.as_str()), "{stopped_by:?}");
-    assert_eq!(record.arms.len(), 2 * 3, "starts times arms with a process");
+    // Further starts, if any, are of further blocks of the sweep.
+    let planned = record.arms.iter().filter(|start| start.start < 2);
+    assert_eq!(planned.count(), 2 * 3, "starts times arms with a process");
     for start in &record.arms {
         assert_eq!(start.proven(), kneepoint_vocab::Proven::Yes, "{start:?}");
     }

@@ -245,8 +245,16 @@ impl Runner<'_> {
     }
 
     /// Once nothing else is left to do, further blocks until the peak is known well enough or the
-    /// budget is spent. As in the plan, a start serves so many blocks and no more.
+    /// budget is spent; what ended the rest of the run is still what ended it.
     fn refine(&mut self, done: StoppedBy) -> Result<StoppedBy> {
+        Ok(match self.refined()? {
+            Some(why) if why != StoppedBy::Budget => why,
+            _ => done,
+        })
+    }
+
+    /// Further blocks, with new starts as in the plan; why they ended early, if they did.
+    fn refined(&mut self) -> Result<Option<StoppedBy>> {
         let swept = |id: &ArmId| id.0 == ArmId::BASELINE || self.plan.sweep_arms.contains(id);
         let others = self.plan.arms.iter().map(|arm| &arm.id).filter(|id| !swept(id));
         self.left_out = others.cloned().collect();
@@ -256,16 +264,16 @@ impl Runner<'_> {
                 let last = self.started.iter().map(|one| one.start).max();
                 let start = last.map_or(0, |last| last + 1);
                 if let Some(why) = self.step(&Step::Start { start })? {
-                    return Ok(why);
+                    return Ok(Some(why));
                 }
             }
             if let Some(why) = self.further()? {
-                return Ok(why);
+                return Ok(Some(why));
             }
             blocks += 1;
         }
         self.catch_up(None)?;
-        Ok(if self.interrupted() { StoppedBy::Interrupted } else { done })
+        Ok(self.interrupted().then_some(StoppedBy::Interrupted))
     }
 
     /// Stops the systems and writes how the run ended.
