@@ -1,7 +1,7 @@
 //! Several runs of one experiment, each against the first.
 //!
 //! Two runs are two dates: nothing was interleaved, so their intervals are independent, and what
-//! changed between them beside the system is for the reader to judge. [`alike`] lists what the
+//! changed between them beside the system is for the reader to judge. `alike` lists what the
 //! records know of that.
 
 mod alike;
