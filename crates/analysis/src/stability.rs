@@ -51,6 +51,7 @@ mod tests {
 
     fn slice(clients: u32, seen: Option<Stability>) -> TrialRecord {
         TrialRecord {
+            machine: kneepoint_vocab::MachineName::default(),
             id: TrialId {
                 phase: Phase::Sweep,
                 block: 0,

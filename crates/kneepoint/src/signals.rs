@@ -2,6 +2,7 @@
 
 use crate::ERROR;
 use anyhow::{Context, Result};
+use kneepoint_machine::proc::process::own_status;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
@@ -68,9 +69,8 @@ pub(crate) fn stop_on_signals() -> Result<Arc<AtomicBool>> {
 
 /// Bit n - 1 stands for signal n: proc_pid_status(5). None where the kernel does not tell.
 fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)
+    let mask = own_status("SigIgn");
+    mask.and_then(|digits| u64::from_str_radix(&digits, 16).ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -167,6 +167,7 @@ fn trial(
         return refuse("the results cover more than five centuries: check the seconds");
     }
     Ok(TrialRecord {
+        machine: kneepoint_vocab::MachineName::default(),
         id: TrialId {
             phase: Phase::Sweep,
             block,
@@ -259,6 +260,7 @@ fn host(options: &ImportOptions, plan: &Plan, formats: &[Format]) -> Host {
         (format!("imported from {}", format.name()), path.display().to_string())
     };
     Host {
+        machine: kneepoint_vocab::MachineName::default(),
         schema: SCHEMA,
         kneepoint: options.kneepoint.clone(),
         begun: options.begun.clone(),

@@ -84,6 +84,7 @@ mod tests {
             )]
             let operations = (rate * factor * 10.0) as u64;
             TrialRecord {
+                machine: kneepoint_vocab::MachineName::default(),
                 id: TrialId {
                     phase: Phase::Sweep,
                     block,

@@ -16,7 +16,7 @@ use crate::slice::{self, Shape, Taken};
 use crate::store::{self, Store};
 use crate::watchdog::Watchdog;
 use anyhow::{Context as _, Result, anyhow, bail};
-use kneepoint_probe::proc::tasks;
+use kneepoint_machine::proc::tasks;
 use kneepoint_probe::{Probe, ProbeOptions};
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{CpuSets, placement};
@@ -197,8 +197,7 @@ impl Profiler<'_> {
             settle: Nanos(0),
             length: self.plan.slice,
         };
-        let probe = Some(&mut self.probe);
-        let taken = slice::take(&mut self.attached, probe, &shape, &self.clock, stop)?;
+        let taken = slice::take(&mut self.attached, Some(&mut self.probe), &shape, &self.clock, stop)?;
         let lives = self.attached.lives();
         // A scrap of a window says less than nothing beside whole ones.
         let scrap = taken.window.length.0 * 2 < self.plan.slice.0 && self.store.written() > 0;
@@ -258,6 +257,7 @@ fn record(
     taken: Taken,
 ) -> (TrialRecord, Vec<kneepoint_vocab::StackRecord>) {
     let record = TrialRecord {
+        machine: taken.machine,
         id: TrialId {
             phase: Phase::Sweep,
             block: window,

@@ -11,6 +11,7 @@ use crate::slice::{self, Shape, Taken};
 use crate::stop_rule::StopRule;
 use crate::store::{self, Store};
 use anyhow::{Context, Result, anyhow, bail};
+use kneepoint_machine::here;
 use kneepoint_probe::{Probe, ProbeOptions};
 use kneepoint_rig::priority::Prompt;
 use kneepoint_rig::{CpuSets, Need, placement};
@@ -489,6 +490,7 @@ impl Runner<'_> {
         disposition: Disposition,
     ) -> (TrialRecord, Vec<kneepoint_vocab::StackRecord>) {
         let record = TrialRecord {
+            machine: taken.machine,
             id: id(planned, attempt),
             window: taken.window,
             operations: taken.output.operations,
@@ -509,6 +511,7 @@ impl Runner<'_> {
     fn failed(&mut self, planned: &Planned, attempt: u32, error: &anyhow::Error) -> Result<()> {
         let reason = format!("{error:#}");
         let record = TrialRecord {
+            machine: here().machine(),
             id: id(planned, attempt),
             window: Window { begin: self.clock.now(), length: Nanos(0) },
             operations: 0,

@@ -3,9 +3,11 @@
 use crate::clock::{Clock, sleep};
 use crate::settle::{Course, STEP};
 use anyhow::Result;
-use kneepoint_probe::{CpuMeter, Instruments, Probe, Target};
+use kneepoint_machine::here;
+use kneepoint_machine::windows::{Target, Windows};
+use kneepoint_probe::{CpuMeter, Instruments};
 use kneepoint_rig::{CpuSets, Drive, SliceOutput, System};
-use kneepoint_vocab::{Fact, Nanos, Pollution, Settling, Stability, StackRecord, Window};
+use kneepoint_vocab::{Fact, MachineName, Nanos, Pollution, Settling, Stability, StackRecord, Window};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to take a slice.
@@ -21,6 +23,8 @@ pub(crate) struct Shape {
 
 /// What a slice brought.
 pub(crate) struct Taken {
+    /// The machine that the facts are of.
+    pub(crate) machine: MachineName,
     pub(crate) window: Window,
     pub(crate) output: SliceOutput,
     pub(crate) stability: Option<Stability>,
@@ -36,7 +40,7 @@ pub(crate) struct Taken {
 /// system and the probe; both are divided by their own lengths.
 pub(crate) fn take(
     system: &mut dyn System,
-    mut probe: Option<&mut Probe>,
+    mut probe: Option<&mut dyn Windows>,
     shape: &Shape,
     clock: &Clock,
     stop: &AtomicBool,
@@ -46,6 +50,7 @@ pub(crate) fn take(
         lasts: shape.ramp.max(shape.settle) + shape.length,
         cpus: shape.cpus.clone(),
     };
+    let machine = probe.as_ref().map_or_else(|| here().machine(), |probe| probe.machine());
     let clients = system.begin(&drive)?;
     let started = clock.now();
     let mut target = Target {
@@ -75,7 +80,7 @@ pub(crate) fn take(
     let shown = instruments.map(Instruments::finish);
     let output = system.finish()?;
     let stability = system.stability();
-    let observation = probe.map(Probe::collect).transpose()?;
+    let observation = probe.map(Windows::collect).transpose()?;
     let (mut facts, stacks) =
         observation.map_or((Vec::new(), Vec::new()), |seen| (seen.facts, seen.new_stacks));
     facts.extend(shown.into_iter().flatten());
@@ -86,6 +91,7 @@ pub(crate) fn take(
         _ => None,
     });
     Ok(Taken {
+        machine,
         window: Window { begin, length: Nanos(end.0 - begin.0) },
         output,
         stability,

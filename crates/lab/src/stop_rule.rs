@@ -118,6 +118,7 @@ mod tests {
                 )]
                 let operations = (1e6 * factor(&arm.id.0, block)) as u64;
                 trials.push(TrialRecord {
+                    machine: kneepoint_vocab::MachineName::default(),
                     id,
                     window: Window { begin: Nanos(0), length: Nanos(1) },
                     operations,

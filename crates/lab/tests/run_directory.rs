@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 fn host() -> Host {
     Host {
+        machine: kneepoint_vocab::MachineName::default(),
         schema: SCHEMA,
         kneepoint: "0.1.0".into(),
         begun: "2026-01-02T03:04:05Z".into(),
@@ -65,6 +66,7 @@ fn plan() -> Plan {
 
 fn trial(block: u32) -> TrialRecord {
     TrialRecord {
+        machine: kneepoint_vocab::MachineName::default(),
         id: TrialId {
             phase: Phase::Sweep,
             block,

@@ -201,6 +201,7 @@ mod tests {
 
     fn slice(arm: &str, block: u32, operations: u64) -> TrialRecord {
         TrialRecord {
+            machine: kneepoint_vocab::MachineName::default(),
             id: TrialId {
                 phase: Phase::Effects,
                 block,

@@ -1,8 +1,9 @@
 //! What this machine lets the probe do, each tried rather than guessed.
 
-use crate::host::read;
-use crate::proc::tasks;
+use crate::host::{read, setting};
 use crate::{CpuMeter, Probe, ProbeOptions, Target};
+use kneepoint_machine::own_pid;
+use kneepoint_machine::proc::{self, tasks};
 use kneepoint_vocab::Tier;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -168,7 +169,7 @@ fn perf_events() -> Capability {
 }
 
 fn paranoid() -> Capability {
-    let level = read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.parse().ok());
+    let level = setting("perf_event_paranoid").and_then(|text| text.parse().ok());
     let allowed =
         rustix::process::geteuid().is_root() || level.is_some_and(|level: i32| level <= 2);
     capability(
@@ -181,7 +182,7 @@ fn paranoid() -> Capability {
 }
 
 fn kernel_names() -> Capability {
-    let names = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let names = proc::text("kallsyms").unwrap_or_default();
     let named = names.lines().take(64).any(|line| !line.starts_with("0000000000000000"));
     let detail = if named { "kallsyms shows addresses" } else { "kallsyms hides addresses" };
     capability(
@@ -194,8 +195,8 @@ fn kernel_names() -> Capability {
 }
 
 fn schedstat() -> Capability {
-    let own = std::process::id();
-    let there = crate::proc::schedstat::read(own, own).is_some();
+    let own = own_pid();
+    let there = proc::schedstat::read(own, own).is_some();
     capability(
         "per-thread scheduler counts",
         there,
@@ -218,7 +219,7 @@ fn governor() -> Capability {
 }
 
 fn autogroup() -> Capability {
-    let on = read("/proc/sys/kernel/sched_autogroup_enabled").as_deref() == Some("1");
+    let on = setting("sched_autogroup_enabled").as_deref() == Some("1");
     capability(
         "scheduling groups by terminal (autogroup)",
         on,
@@ -241,7 +242,7 @@ fn shared_memory() -> Capability {
 }
 
 fn hypervisor() -> Capability {
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = proc::text("cpuinfo").unwrap_or_default();
     let virtual_machine = cpuinfo.contains(" hypervisor");
     capability(
         "bare metal",

@@ -1,6 +1,7 @@
 //! Facts of the machine, from `/proc` and `/sys`, as they go into a run's record.
 
-use crate::proc::tasks;
+use kneepoint_machine::here;
+use kneepoint_machine::proc::{self, tasks};
 use kneepoint_vocab::{Host, SCHEMA};
 use std::path::Path;
 
@@ -10,17 +11,18 @@ use std::path::Path;
 /// `arguments` what followed the program's name; the caller knows them, this crate does not.
 #[must_use]
 pub fn host(kneepoint: &str, begun: &str, arguments: Vec<String>) -> Host {
-    let cpuinfo = text("/proc/cpuinfo");
+    let cpuinfo = proc::text("cpuinfo").unwrap_or_default();
     let system = rustix::system::uname();
     let of = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     Host {
+        machine: here().machine(),
         schema: SCHEMA,
         kneepoint: kneepoint.to_owned(),
         begun: begun.to_owned(),
         arguments,
         cores: u32::try_from(tasks::allowed_cpus().len()).unwrap_or(u32::MAX),
         cpu: field(&cpuinfo, "model name").unwrap_or_else(|| of(system.machine())),
-        memory: memory(&text("/proc/meminfo")),
+        memory: memory(&proc::text("meminfo").unwrap_or_default()),
         kernel: format!("{} {}", of(system.sysname()), of(system.release())),
         distribution: distribution(&text("/etc/os-release")),
         notes: notes(&cpuinfo),
@@ -43,12 +45,18 @@ fn notes(cpuinfo: &str) -> Vec<(String, String)> {
         ("smt", read("/sys/devices/system/cpu/smt/control")),
         ("transparent huge pages", read("/sys/kernel/mm/transparent_hugepage/enabled").map(chosen)),
         ("clock source", read("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
-        ("autogroup", read("/proc/sys/kernel/sched_autogroup_enabled")),
+        ("autogroup", setting("sched_autogroup_enabled")),
         ("numa nodes", read("/sys/devices/system/node/online")),
         ("preemption", preemption()),
         ("mitigations", mitigations()),
     ];
     entries.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// A setting of the kernel's, trimmed.
+pub(crate) fn setting(name: &str) -> Option<String> {
+    let found = proc::text(&format!("sys/kernel/{name}")).ok()?.trim().to_owned();
+    (!found.is_empty()).then_some(found)
 }
 
 fn text(path: &str) -> String {
@@ -93,7 +101,7 @@ fn turbo() -> Option<String> {
 }
 
 fn preemption() -> Option<String> {
-    let version = read("/proc/sys/kernel/version")?;
+    let version = setting("version")?;
     version.split(' ').find(|word| word.starts_with("PREEMPT")).map(str::to_owned)
 }
 

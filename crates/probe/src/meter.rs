@@ -9,6 +9,7 @@ use crate::Target;
 use crate::proc::stat::{self, CpuTicks, TICK};
 use crate::proc::tasks;
 use crate::sys;
+use kneepoint_machine::own_pid;
 use kneepoint_vocab::{Nanos, Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +45,7 @@ struct Strangers {
 
 impl Strangers {
     fn now(system: &[u32], generators: &[u32]) -> Self {
-        let own = std::process::id();
+        let own = own_pid();
         let known: BTreeSet<u32> =
             [system, generators].iter().flat_map(|roots| tasks::family(roots)).collect();
         let others =
@@ -148,7 +149,7 @@ impl CpuMeter {
         let strangers = Strangers::now(&target.pids, &target.generators);
         let ticks = stat::read_machine(&cpus).unwrap_or_default();
         let generator = Family::start(&target.generators);
-        let kneepoint = sys::process_cpu(std::process::id()).unwrap_or(0);
+        let kneepoint = sys::process_cpu(own_pid()).unwrap_or(0);
         let system = Family::start(&target.pids);
         let begin = sys::monotonic();
         Self { begin, cpus, everywhere, ticks, system, generator, kneepoint, strangers }
@@ -159,7 +160,7 @@ impl CpuMeter {
     pub fn finish(self) -> MeterReading {
         let length = sys::monotonic().saturating_sub(self.begin);
         let system = self.system.used();
-        let own = std::process::id();
+        let own = own_pid();
         let itself = self.system.roots.contains(&own);
         let kneepoint = sys::process_cpu(own).unwrap_or(0).saturating_sub(self.kneepoint);
         let kneepoint = if itself { 0 } else { kneepoint };
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn own_computing_is_metered() {
-        let target = Target { pids: vec![std::process::id()], ..Target::default() };
+        let target = Target { pids: vec![own_pid()], ..Target::default() };
         let meter = CpuMeter::start(&target);
         let mut sum = 0_u64;
         for step in 0..20_000_000_u64 {

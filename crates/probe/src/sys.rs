@@ -290,9 +290,7 @@ pub(crate) fn process_cpu(pid: u32) -> io::Result<u64> {
 /// Lets the calling thread run before all ordinary threads, so that it keeps up beside a system
 /// that uses every core. Without the privilege for that it gets a better nice value, or nothing.
 pub(crate) fn run_first() {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: `parameters` lives during the call; pid 0 is the calling thread.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } != 0 {
+    if !kneepoint_machine::realtime::begin() {
         let _ = rustix::process::setpriority_process(None, -10);
     }
 }

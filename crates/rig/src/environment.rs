@@ -8,7 +8,6 @@ use crate::workload::Need;
 use kneepoint_vocab::environment::changes_programs;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 
 /// Libraries that are loaded before all others.
@@ -177,7 +176,7 @@ pub fn of(process: Option<u32>, set: &Variables) -> Vec<(String, String)> {
 
 /// The variables of a process as it was started with them.
 pub(crate) fn found(process: u32) -> Option<BTreeMap<String, String>> {
-    let bytes = fs::read(format!("/proc/{process}/environ")).ok();
+    let bytes = kneepoint_machine::proc::process::environment(process).ok();
     bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| pairs(&bytes))
 }
 

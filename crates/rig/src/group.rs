@@ -6,9 +6,11 @@
 //! number, so they can be noted before anything exists that bears them. The group has no
 //! controllers switched on: it changes nothing about how its processes run.
 
-use crate::scratch::start_time;
-use crate::undo::{Action, Change, Undo, send};
+use crate::undo::{Action, Change, Undo, remove_shared_memory, send};
 use anyhow::bail;
+use kneepoint_machine::proc::process::{birth, environment, name};
+use kneepoint_machine::proc::{self, tasks};
+use kneepoint_machine::own_pid;
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,6 +74,13 @@ impl Drop for Group {
 }
 
 impl Group {
+    /// Has the kernel kill all that is in it, whatever that is just starting. False where there is
+    /// no control group, or one that cannot do so: kernels before 5.14.
+    pub(crate) fn kill(&self) -> bool {
+        let file = self.directory.as_ref().map(|directory| directory.join("cgroup.kill"));
+        file.is_some_and(|file| fs::write(file, "1").is_ok())
+    }
+
     /// Kills what is in it, and removes it.
     pub(crate) fn end(&mut self) {
         let Some(change) = self.change.take() else { return };
@@ -95,10 +104,13 @@ pub(crate) fn end(mark: &str, directory: Option<&Path>) -> anyhow::Result<()> {
 
 fn end_directory(directory: &Path) -> anyhow::Result<()> {
     let begun = Instant::now();
+    let mut ended = members(directory);
     loop {
         match remove_tree(directory) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Ok(()) => return remove_shared_memory(&ended),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return remove_shared_memory(&ended);
+            }
             Err(error) if begun.elapsed() > PATIENCE => {
                 bail!("{}: processes in it do not end, though killed: {error}", directory.display())
             }
@@ -106,13 +118,20 @@ fn end_directory(directory: &Path) -> anyhow::Result<()> {
         }
         // Kernels before 5.14 have no such file.
         if fs::write(directory.join("cgroup.kill"), "1").is_err() {
-            let members = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-            for pid in members.lines().filter_map(|line| line.parse().ok()) {
-                send(&(pid, start_time(pid).unwrap_or(0)), Signal::KILL);
+            let members = members(directory);
+            for pid in &members {
+                send(&(*pid, birth(*pid).unwrap_or(0)), Signal::KILL);
             }
+            ended.extend(members);
         }
         std::thread::sleep(GLANCE);
     }
+}
+
+/// The processes of a group, without those of groups below it.
+fn members(directory: &Path) -> Vec<u32> {
+    let listed = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    listed.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
 /// Removes a group with those in it: a Kneepoint that was measured made some of its own.
@@ -139,9 +158,9 @@ pub(crate) fn end_marked(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<(u
             return Ok(killed.into_iter().collect());
         }
         for (pid, born) in &found {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let name = name(*pid);
             send(&(*pid, *born), Signal::KILL);
-            killed.entry(*pid).or_insert_with(|| name.trim_end().to_owned());
+            killed.entry(*pid).or_insert(name);
         }
         if begun.elapsed() > PATIENCE {
             bail!("process {} does not end, though killed", found[0].0);
@@ -152,12 +171,11 @@ pub(crate) fn end_marked(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<(u
 
 /// Processes with such a mark, but for this one, with their start times.
 pub(crate) fn marked(wanted: impl Fn(&str) -> bool) -> Vec<(u32, u64)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let ours = pids.filter(|pid| *pid != std::process::id()).filter_map(|pid| {
-        let born = start_time(pid)?;
+    let pids = tasks::processes().into_iter();
+    let ours = pids.filter(|pid| *pid != own_pid()).filter_map(|pid| {
+        let born = birth(pid)?;
         // A process that has ended but was not reaped has no environment any more.
-        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let environment = environment(pid).ok()?;
         let mark = environment.split(|&byte| byte == 0).find_map(|entry| {
             std::str::from_utf8(entry).ok()?.strip_prefix(MARK)?.strip_prefix('=')
         })?;
@@ -169,8 +187,8 @@ pub(crate) fn marked(wanted: impl Fn(&str) -> bool) -> Vec<(u32, u64)> {
 /// The directory of Kneepoint's own control group of version 2; none where there is no such
 /// hierarchy.
 fn own_directory() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = proc::text("self/mountinfo").ok()?;
+    let own = proc::text("self/cgroup").ok()?;
     directory_in(&mounts, &own).filter(|path| path.is_dir())
 }
 

@@ -4,12 +4,11 @@
 
 use crate::process::Account;
 use anyhow::{Context as _, bail};
+use kneepoint_machine::{Start, Stream, here};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// The name under which it is served.
 pub(crate) const LAUNCH: &str = "launch";
@@ -41,16 +40,14 @@ pub(crate) fn launch(words: &[OsString]) -> anyhow::Result<()> {
     if std::io::stdin().read(&mut word).unwrap_or(0) == 0 {
         bail!("nobody said that it may begin");
     }
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(match input.as_os_str() {
-        none if none == NONE => Stdio::null(),
-        file => File::open(file).context("its input cannot be opened")?.into(),
+    let mut start = Start::new(program).args(arguments).input(match input.as_os_str() {
+        none if none == NONE => Stream::Nothing,
+        file => Stream::File(File::open(file).context("its input cannot be opened")?),
     });
     if let Some((user, group)) = identity(account)? {
-        command.uid(user).gid(group);
+        start = start.owned_by(user, group);
     }
-    let error = command.exec();
-    Err(error).with_context(|| format!("{} cannot be started", program.display()))
+    Err(here().become_program(start)).with_context(|| format!("{} cannot be started", program.display()))
 }
 
 fn identity(account: &OsStr) -> anyhow::Result<Option<(u32, u32)>> {

@@ -34,7 +34,7 @@ pub(crate) fn absolute(preload: &str) -> String {
 pub(crate) fn find(name: &str, folders: &str, program: Option<&Path>) -> Result<PathBuf, String> {
     let machine = program
         .and_then(|program| elf::read(program).ok().flatten())
-        .or_else(|| elf::read(Path::new("/proc/self/exe")).ok().flatten())
+        .or_else(|| elf::read(&kneepoint_machine::proc::path("self/exe")).ok().flatten())
         .map(|elf| elf.machine);
     let mut refused = None;
     for candidate in candidates(name, folders) {

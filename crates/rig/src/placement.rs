@@ -2,9 +2,9 @@
 //! of its own. It ends with the process; there is nothing to undo.
 
 use anyhow::{Context as _, ensure};
+use kneepoint_machine::proc::tasks::threads;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::fs;
 
 /// CPUs that Kneepoint may use, ascending.
 #[must_use]
@@ -62,11 +62,6 @@ pub fn pin(process: u32, cpus: &[u32]) -> anyhow::Result<()> {
         ensure!(found == cpus, "thread {tid} runs on CPUs {found:?}, not on {cpus:?}");
     }
     Ok(())
-}
-
-fn threads(process: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn id(thread: u32) -> Option<Pid> {

@@ -5,9 +5,9 @@
 //! nothing; a session of its own, whose group is raised, does. It ends with the process: there is
 //! nothing to undo.
 
-use crate::scratch::session_of;
+use kneepoint_machine::proc::process::session;
+use kneepoint_machine::{own_pid, proc, realtime};
 use rustix::io::Errno;
-use std::fs;
 use std::io;
 
 /// Nice value asked for, just short of the highest priority.
@@ -30,7 +30,7 @@ pub struct Priority {
 pub fn raise() -> Priority {
     let own_session = match rustix::process::setsid() {
         Ok(_) => true,
-        Err(_) => session_of(std::process::id()) == Some(std::process::id()),
+        Err(_) => session(own_pid()) == Some(own_pid()),
     };
     let group = if own_session {
         raise_group().map_err(|error| reason(&error))
@@ -60,7 +60,7 @@ impl Priority {
 /// kernel permits. A server that begins sessions for its children needs it for each of them.
 pub fn raise_other(process: u32) {
     // Without the right to do so it runs at the priority of everybody: the noise floor tells.
-    let _ = fs::write(format!("/proc/{process}/autogroup"), NICE.to_string());
+    let _ = proc::write(&format!("{process}/autogroup"), &NICE.to_string());
     let id = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
     let _ = rustix::process::setpriority_process(id, NICE);
 }
@@ -68,34 +68,28 @@ pub fn raise_other(process: u32) {
 /// Lets the calling thread run as soon as it wakes, until dropped: the thread that opens and
 /// closes windows must not wait behind the clients and the servers that have been raised above it.
 #[derive(Debug)]
-pub struct Prompt {
-    thread: String,
-}
+pub struct Prompt(());
 
 impl Prompt {
     /// Gives the calling thread the lowest real-time priority, which nothing that it starts
-    /// inherits. Nothing where chrt(1) or the right to use it is missing: windows then open and
-    /// close late on a busy machine, and tell so by their lengths.
+    /// inherits. Nothing where the right to do so is missing: windows then open and close late on a
+    /// busy machine, and tell so by their lengths.
     #[must_use]
     pub fn begin() -> Option<Self> {
-        let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
-        let policy = ["--fifo", "--reset-on-fork", "--pid", "1", &thread];
-        crate::undo::run("chrt", &policy).ok()?;
-        Some(Self { thread })
+        realtime::begin().then_some(Self(()))
     }
 }
 
 impl Drop for Prompt {
     fn drop(&mut self) {
-        // It ends with the process at the latest.
-        let _ = crate::undo::run("chrt", &["--other", "--pid", "0", &self.thread]);
+        realtime::end();
     }
 }
 
 fn raise_group() -> io::Result<String> {
-    const FILE: &str = "/proc/self/autogroup";
-    fs::write(FILE, NICE.to_string())?;
-    Ok(fs::read_to_string(FILE)?.trim().trim_start_matches('/').to_owned())
+    const FILE: &str = "self/autogroup";
+    proc::write(FILE, &NICE.to_string())?;
+    Ok(proc::text(FILE)?.trim().trim_start_matches('/').to_owned())
 }
 
 fn reason(error: &io::Error) -> String {
@@ -109,6 +103,7 @@ fn reason(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// The scheduling policy in a `stat` file of `/proc`: 0 for the usual one, 1 for FIFO.
     fn policy(stat: &str) -> String {
@@ -121,7 +116,7 @@ mod tests {
         let own = || policy(&fs::read_to_string("/proc/thread-self/stat").unwrap());
         let before = own();
         let Some(prompt) = Prompt::begin() else {
-            println!("SKIP a_prompt_thread_is_prompt_alone_and_only_until_it_is_dropped: no chrt");
+            println!("SKIP a_prompt_thread_is_prompt_alone_and_only_until_it_is_dropped: no right to it");
             return;
         };
         assert_eq!(own(), "1");

@@ -6,20 +6,20 @@ use crate::group::{Group, MARK};
 use crate::launch;
 use crate::placement;
 use crate::priority;
-use crate::scratch::{session_of, start_time};
 use crate::search_path::SearchPath;
-use crate::undo::{Action, Change, Undo, family};
+use crate::undo::{Action, Change, Undo};
 use anyhow::Context as _;
+use kneepoint_machine::proc::process::{path_of_descriptor, session};
+use kneepoint_machine::proc::{self, tasks};
+use kneepoint_machine::{ExitStatus, Running, Start, Stream, here, own_pid};
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Most bytes of a program's messages that an error quotes.
@@ -122,31 +122,27 @@ impl<'a> Program<'a> {
         let mut group = Group::begin(undo)?;
         let (server, path) = (undo.server(), SearchPath::own().resolved(&self.path));
         let input = self.input.as_ref().map(path_of);
-        let mut command = Command::new(&server);
-        if self.shielded {
-            environment::leaking().iter().for_each(|name| {
-                command.env_remove(name);
-            });
-        }
-        command
+        let kept = if self.shielded { environment::leaking() } else { Vec::new() };
+        let start = Start::new(&server)
             .args(["serve-workload", launch::LAUNCH])
             .args(launch::arguments(self.account, input.as_deref(), &path))
             .args(&self.arguments)
-            .envs(self.environment.iter().map(|(key, value)| (key, value)))
-            .env(MARK, group.mark())
-            .current_dir(self.directory)
-            .stdin(Stdio::piped())
-            .stdout(output.try_clone()?)
-            .stderr(messages.try_clone()?);
-        let mut child = command
-            .spawn()
+            .without(kept)
+            .with(self.environment.iter().map(|(key, value)| (key, value)))
+            .with([(MARK, group.mark())])
+            .within(self.directory)
+            .input(Stream::Pipe)
+            .output(Stream::File(output.try_clone()?))
+            .messages(Stream::File(messages.try_clone()?));
+        let mut running = start
+            .begin()
             .with_context(|| format!("{}: {} cannot be started", server.display(), self.name))?;
-        let word = child.stdin.take();
-        group.admit(child.id());
+        let word = running.take_input();
+        group.admit(running.id());
         let mut process = Process {
             name: self.name,
             change: None,
-            child,
+            running,
             group,
             output,
             messages,
@@ -183,7 +179,7 @@ impl<'a> Program<'a> {
 pub struct Process {
     name: &'static str,
     change: Option<Change>,
-    child: Child,
+    running: Running,
     group: Group,
     output: File,
     messages: File,
@@ -197,7 +193,7 @@ impl Process {
     /// Its process id; it stays its own until the guard goes.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.running.id()
     }
 
     /// When it was started.
@@ -211,7 +207,7 @@ impl Process {
         for stream in [&self.output, &self.messages] {
             trim(stream);
         }
-        self.child.try_wait().ok().flatten()
+        self.running.ended().ok().flatten()
     }
 
     /// What it has printed so far. Of very much only the beginning and the end, with a line between
@@ -299,9 +295,8 @@ impl Process {
     /// # Errors
     /// The kernel refuses.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let id = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
-        let id = id.context("a process id is positive")?;
-        kill_process(id, signal).with_context(|| format!("{} takes no signal", self.name))
+        let sent = here().signal(self.pid(), signal);
+        sent.with_context(|| format!("{} takes no signal", self.name))
     }
 
     /// An error about it: its name, what happened, and the last of what it said.
@@ -328,7 +323,7 @@ impl Process {
     /// Until it leads a session of its own, the process shares Kneepoint's scheduling group.
     fn await_session(&mut self) {
         let begun = Instant::now();
-        while session_of(self.pid()).is_some_and(|session| session != self.pid())
+        while session(self.pid()).is_some_and(|session| session != self.pid())
             && self.ended().is_none()
             && begun.elapsed() < LAUNCHING
         {
@@ -339,28 +334,24 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // What it started would become an orphan that nobody could tell from a stranger, but for
-        // the session: a child of a program that has ended by itself is still in that.
-        let mut children = family(self.pid());
-        children.extend(session(self.pid()));
+        // The kernel kills all of a control group at once. Without one, what it started would become
+        // an orphan that nobody could tell from a stranger, but for the session: a child of a
+        // program that has ended by itself is still in that.
+        let mut others = Vec::new();
+        if !self.group.kill() {
+            others = tasks::family_with_births(self.pid());
+            others.extend(tasks::session(self.pid()));
+            drop(self.change.take());
+        }
+        let _ = self.running.kill();
+        let _ = self.running.wait();
         drop(self.change.take());
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        for (pid, started) in children {
+        for (pid, started) in others {
             let _ = Action::Kill { process: pid, started }.undo();
         }
         // And what has gone off further.
         self.group.end();
     }
-}
-
-/// The processes of a session, but its leader, with their start times. The number of a session
-/// that has members is given to nobody else.
-fn session(leader: u32) -> Vec<(u32, u64)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let ours = pids.filter(|pid| *pid != leader && session_of(*pid) == Some(leader));
-    ours.filter_map(|pid| Some((pid, start_time(pid)?))).collect()
 }
 
 /// Runs a program to its successful end and returns what it printed.
@@ -371,18 +362,11 @@ pub fn run(program: Program<'_>, patience: Duration, undo: &Undo) -> anyhow::Res
     program.spawn(undo)?.await_success(patience)
 }
 
-/// How it ended, for people.
-pub(crate) fn told(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit code {code}"),
-        (None, Some(signal)) => format!("killed by signal {signal}"),
-        (None, None) => status.to_string(),
-    }
-}
+pub(crate) use kneepoint_machine::told;
 
 /// A path under which a file that is open here can be opened by a process of the same user.
 fn path_of(file: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
+    path_of_descriptor(own_pid(), file.as_raw_fd())
 }
 
 /// Gives back the room of what a stream holds beyond what is kept of it. Where the file system
@@ -426,7 +410,7 @@ fn last_lines(file: &File) -> String {
 
 /// Processes that the kernel has killed for memory since boot.
 fn oom_kills() -> u64 {
-    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let text = proc::text("vmstat").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
@@ -435,7 +419,8 @@ fn oom_kills() -> u64 {
 mod tests {
     use super::*;
     use crate::journal::undo;
-    use crate::undo::is_zombie;
+    use kneepoint_machine::proc::process::{birth, is_zombie};
+    use kneepoint_machine::proc::tasks::family_with_births as family;
     use tempfile::TempDir;
 
     fn shell<'a>(script: &str, folder: &'a Path) -> Program<'a> {
@@ -484,7 +469,7 @@ mod tests {
         drop(process);
         for (pid, born) in everyone {
             // An orphan that nobody reaps has ended as well.
-            let ended = crate::scratch::start_time(pid) != Some(born) || is_zombie(pid);
+            let ended = birth(pid) != Some(born) || is_zombie(pid);
             assert!(ended, "{pid} lives");
         }
     }
@@ -496,9 +481,9 @@ mod tests {
         let mut process = shell("sleep 600 & echo $!", folder.path()).spawn(&undo).unwrap();
         let said = process.await_success(Duration::from_secs(20)).unwrap();
         let orphan: u32 = said.trim().parse().unwrap();
-        assert!(start_time(orphan).is_some(), "the orphan is not there");
+        assert!(birth(orphan).is_some(), "the orphan is not there");
         drop(process);
-        assert!(start_time(orphan).is_none() || is_zombie(orphan), "{orphan} lives");
+        assert!(birth(orphan).is_none() || is_zombie(orphan), "{orphan} lives");
     }
 
     /// Daemons: out of the session, the parent gone, and one without its environment.
@@ -517,7 +502,7 @@ mod tests {
         let everyone = daemons();
         drop(process);
         for (pid, born) in everyone {
-            assert!(start_time(pid) != Some(born) || is_zombie(pid), "{pid} lives");
+            assert!(birth(pid) != Some(born) || is_zombie(pid), "{pid} lives");
         }
     }
 
@@ -538,13 +523,13 @@ mod tests {
             said = process.printed().unwrap();
         }
         let pid: u32 = said.trim().parse().unwrap();
-        let born = start_time(pid);
+        let born = birth(pid);
         let command = format!("/proc/{pid}/cmdline");
         while !fs::read_to_string(&command).unwrap().starts_with("sleep") {
             std::thread::sleep(GLANCE);
         }
         drop(process);
-        assert!(start_time(pid) != born || is_zombie(pid), "{pid} lives");
+        assert!(birth(pid) != born || is_zombie(pid), "{pid} lives");
         assert!(!group.exists(), "{}", group.display());
     }
 
@@ -582,7 +567,7 @@ mod tests {
         let first = placement::allowed()[0];
         program.cpus = vec![first];
         let process = program.spawn(&undo).unwrap();
-        assert_eq!(session_of(process.pid()), Some(process.pid()));
+        assert_eq!(session(process.pid()), Some(process.pid()));
         assert_eq!(placement::of(process.pid()).unwrap(), [first]);
     }
 

@@ -6,6 +6,8 @@
 
 use crate::group;
 use anyhow::{Context as _, bail};
+use kneepoint_machine::proc::process::{birth, is_zombie};
+use kneepoint_machine::{own_pid, proc};
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -151,8 +153,8 @@ pub(crate) fn remove_of_dead(path: &Path, keep: Option<&str>) -> anyhow::Result<
     };
     // A process closes its pipes before it is gone.
     let begun = Instant::now();
-    let lives = || start_time(owner.process) == Some(owner.started);
-    while lives() && !crate::undo::is_zombie(owner.process) {
+    let lives = || birth(owner.process) == Some(owner.started);
+    while lives() && !is_zombie(owner.process) {
         if begun.elapsed() > LAST_BREATH {
             return Ok(());
         }
@@ -169,7 +171,7 @@ pub(crate) fn remove_of_dead(path: &Path, keep: Option<&str>) -> anyhow::Result<
 /// Removes a directory, or all that is in it but one file. Nothing of what is mounted below is
 /// touched: that is not the directory's own.
 fn remove(path: &Path, keep: Option<&str>) -> anyhow::Result<()> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = proc::text("self/mountinfo").unwrap_or_default();
     let below = format!("{}/", path.display());
     if let Some(point) = mounts
         .lines()
@@ -208,15 +210,15 @@ struct Owner {
 
 impl Owner {
     fn this_process() -> anyhow::Result<Self> {
-        let process = std::process::id();
-        let namespace = pid_namespace().context("/proc/self/ns/pid cannot be read: mount /proc")?;
-        let started = start_time(process).context("/proc/self/stat cannot be read: mount /proc")?;
+        let process = own_pid();
+        let namespace = pid_namespace().context("the PID namespace cannot be read: mount /proc")?;
+        let started = birth(process).context("no process can be read: mount /proc")?;
         Ok(Self { namespace, process, started })
     }
 
     /// Whether it was of this PID namespace and lives no more.
     fn is_dead(self) -> bool {
-        Some(self.namespace) == pid_namespace() && start_time(self.process) != Some(self.started)
+        Some(self.namespace) == pid_namespace() && birth(self.process) != Some(self.started)
     }
 
     fn prefix(self) -> String {
@@ -234,26 +236,7 @@ impl Owner {
 
 /// Inode of this process's PID namespace.
 fn pid_namespace() -> Option<u64> {
-    fs::metadata("/proc/self/ns/pid").ok().map(|about| about.ino())
-}
-
-/// When a process started, in clock ticks since boot (field 22 of `/proc/PID/stat`); `None` where
-/// it lives no more.
-pub(crate) fn start_time(process: u32) -> Option<u64> {
-    stat_field(process, 22)
-}
-
-/// The session that a process belongs to; 0 where its leader is outside this PID namespace, as in
-/// a container, or where it is a thread of the kernel. `getsid` of rustix knows no such session.
-pub(crate) fn session_of(process: u32) -> Option<u32> {
-    stat_field(process, 6)
-}
-
-/// A field of `/proc/PID/stat`, counted from 1, after the name.
-fn stat_field<T: std::str::FromStr>(process: u32, number: usize) -> Option<T> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let after_name = &stat[stat.rfind(')')? + 1..];
-    after_name.split_whitespace().nth(number - 3)?.parse().ok()
+    proc::inode("self/ns/pid")
 }
 
 fn is_tmpfs(path: &Path) -> bool {
@@ -271,14 +254,6 @@ fn has_room(path: &Path) -> bool {
 mod tests {
     use super::*;
     use tempfile::TempDir;
-
-    #[test]
-    fn its_own_session_and_start_are_read() {
-        let own = std::process::id();
-        assert!(start_time(own).is_some_and(|ticks| ticks > 0));
-        assert!(session_of(own).is_some());
-        assert_eq!(session_of(u32::MAX), None);
-    }
 
     #[test]
     fn it_goes_with_all_that_is_in_it() {

@@ -5,6 +5,7 @@ use crate::elf;
 use crate::environment::{self, Variables};
 use crate::group::MARK;
 use crate::process::Process;
+use kneepoint_machine::proc::process;
 use kneepoint_vocab::Proof;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +21,8 @@ const NOT_MAPPED: &str = "not mapped";
 
 /// That a process was started with these variables, and has the libraries that they load. `who`
 /// is what people call it.
-pub(crate) fn variables(who: &str, process: u32, set: &Variables) -> Vec<Proof> {
-    let found = environment::found(process).unwrap_or_default();
+pub(crate) fn variables(who: &str, pid: u32, set: &Variables) -> Vec<Proof> {
+    let found = environment::found(pid).unwrap_or_default();
     // Some servers write their title over what they were started with: then nothing can be read.
     let readable = found.contains_key(MARK);
     let mut proofs: Vec<Proof> = set
@@ -38,8 +39,7 @@ pub(crate) fn variables(who: &str, process: u32, set: &Variables) -> Vec<Proof> 
             Proof { what: format!("{who}: {name} in /proc/PID/environ"), expected, found, active }
         })
         .collect();
-    let maps = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
-    let maps = String::from_utf8_lossy(&maps);
+    let maps = process::mappings(pid).unwrap_or_default();
     proofs.extend(set.libraries(None).into_iter().map(|(name, file)| {
         let active = is_mapped(&maps, name, file.ok());
         Proof {
@@ -94,9 +94,9 @@ pub(crate) fn watched(process: &mut Process, launcher: &Path, mut look: impl FnM
 
 /// Whether a process has become what it is to be: neither Kneepoint any more, nor the program that
 /// changes its directory.
-fn has_begun(process: u32, launcher: Option<&Path>) -> bool {
-    let image = fs::read_link(format!("/proc/{process}/exe")).ok();
-    let arguments = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+fn has_begun(pid: u32, launcher: Option<&Path>) -> bool {
+    let image = process::image(pid);
+    let arguments = process::arguments(pid);
     let first = arguments.split(|byte| *byte == 0).nth(1).unwrap_or_default();
     let is_other = image.is_some() && image.as_deref() != launcher;
     is_other && !arguments.is_empty() && !first.starts_with(b"--chdir=")
@@ -143,10 +143,10 @@ impl ProgramFile {
 
     /// That a process runs it, by its image or, for a script, by its arguments; none where it
     /// does not, or no more: a wrapper becomes what it wraps.
-    pub(crate) fn run_by(&self, what: &str, process: u32) -> Option<Proof> {
-        let image = fs::read_link(format!("/proc/{process}/exe")).ok();
+    pub(crate) fn run_by(&self, what: &str, pid: u32) -> Option<Proof> {
+        let image = process::image(pid);
         let is_image = image.as_deref() == Some(&self.path);
-        let arguments = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        let arguments = process::arguments(pid);
         let arguments = arguments.split(|byte| *byte == 0).map(String::from_utf8_lossy);
         let mut named = arguments.skip(1).map(|word| fs::canonicalize(&*word).ok());
         let mut is_script = || named.any(|path| path.as_deref() == Some(&self.path));

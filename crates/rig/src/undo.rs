@@ -9,18 +9,17 @@
 mod action;
 
 pub use action::Action;
-pub(crate) use action::{family, is_zombie, run, send, shared_memory, zram_devices};
+pub(crate) use action::{remove_shared_memory, send, shared_memory, zram_devices};
 
 use crate::group;
 use crate::scratch::{self, Scratch};
 use anyhow::{Context as _, bail, ensure};
+use kneepoint_machine::{Running, Start, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, Write as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -159,7 +158,7 @@ impl Journal {
     }
 
     /// What the guardian reads, which is started where there is none yet.
-    fn guarded(&mut self) -> anyhow::Result<&mut ChildStdin> {
+    fn guarded(&mut self) -> anyhow::Result<&mut File> {
         let guardian = match self.guardian.take() {
             Some(guardian) => guardian,
             None => Guardian::spawn(&self.server, self.scratch())?,
@@ -221,29 +220,29 @@ impl Drop for Change {
 /// The process that undoes what a killed Kneepoint could not.
 #[derive(Debug)]
 struct Guardian {
-    child: Child,
-    journal: ChildStdin,
+    running: Running,
+    journal: File,
 }
 
 impl Guardian {
     fn spawn(server: &Path, scratch: &Path) -> anyhow::Result<Self> {
-        let mut child = Command::new(server)
+        let mut running = Start::new(server)
             .args(["serve-workload", GUARDIAN])
             .arg(scratch)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .input(Stream::Pipe)
+            .output(Stream::Nothing)
             // Ctrl-C reaches all processes of a terminal's group: the guardian must outlive it.
-            .process_group(0)
-            .spawn()
+            .in_own_group()
+            .begin()
             .with_context(|| format!("{}: no undo guardian can be started", server.display()))?;
-        let journal = child.stdin.take().context("the undo guardian has no standard input")?;
-        Ok(Self { child, journal })
+        let journal = running.take_input().context("the undo guardian has no standard input")?;
+        Ok(Self { running, journal })
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if let Some(Guardian { mut child, mut journal }) = self.guardian.take() {
+        if let Some(Guardian { mut running, mut journal }) = self.guardian.take() {
             // Whoever has left all groups still bears a mark.
             let prefix = mark_prefix(self.scratch());
             if let Err(error) = group::end_marked(|mark| mark.starts_with(&prefix)) {
@@ -255,7 +254,7 @@ impl Drop for Journal {
             let _ = journal.write_all(&line);
             // The end of its input ends the guardian; by now there is nothing left to undo.
             drop(journal);
-            let _ = child.wait();
+            let _ = running.wait();
         }
     }
 }

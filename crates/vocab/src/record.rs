@@ -10,6 +10,7 @@
 //! | `end.json` | [`EndFile`]; absent where the run was cut off |
 
 use crate::fact::StackId;
+use crate::machine::MachineName;
 use crate::plan::{ArmId, Plan};
 use crate::trial::TrialRecord;
 use crate::units::{Nanos, Seconds};
@@ -24,6 +25,9 @@ pub const SCHEMA: u32 = 1;
 pub struct Host {
     /// Version of the run directory.
     pub schema: u32,
+    /// Which machine of the run it is.
+    #[serde(default, skip_serializing_if = "MachineName::is_local")]
+    pub machine: MachineName,
     /// Version of Kneepoint.
     pub kneepoint: String,
     /// Begin of the run, RFC 3339 in UTC.

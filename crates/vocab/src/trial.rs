@@ -1,6 +1,7 @@
 //! One slice: one arm at one level for one window, with all that was seen in it.
 
 use crate::fact::Fact;
+use crate::machine::MachineName;
 use crate::plan::{ArmId, Level};
 use crate::stability::Stability;
 use crate::units::{Nanos, PerSecond, Ratio};
@@ -158,6 +159,9 @@ pub struct TrialRecord {
     pub pollution: Pollution,
     /// Whether it counts.
     pub disposition: Disposition,
+    /// The machine that the facts are of.
+    #[serde(default, skip_serializing_if = "MachineName::is_local")]
+    pub machine: MachineName,
     /// What the probe saw; empty where the collector was detached.
     pub facts: Vec<Fact>,
 }

@@ -7,6 +7,7 @@ mod floors;
 mod licences;
 mod mask;
 mod parts;
+mod seam;
 mod source;
 mod tree;
 mod words;
@@ -46,6 +47,7 @@ const RULES: &[Rule] = &[
     source::no_line_is_wide,
     source::unsafe_stays_where_it_is_allowed,
     source::pure_crates_touch_no_machine,
+    seam::processes_and_proc_stay_behind_the_seam,
     source::printing_stays_where_it_is_allowed,
     words::no_bare_word_names_a_type_or_field,
     words::the_project_speaks_of_itself_alone,

@@ -176,6 +176,7 @@ pub(crate) fn trial(
     cell: &Cell,
 ) -> TrialRecord {
     TrialRecord {
+        machine: kneepoint_vocab::MachineName::default(),
         id: TrialId {
             phase,
             block,
@@ -229,6 +230,7 @@ pub(crate) fn start(arm: &str, number: u32, active: bool) -> ArmStart {
 pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
     RunRecord {
         host: Host {
+            machine: kneepoint_vocab::MachineName::default(),
             schema: SCHEMA,
             kneepoint: "0.1.0".to_owned(),
             begun: "2026-01-01T00:00:00Z".to_owned(),

@@ -1,9 +1,8 @@
 //! A count of operations that a command of the user's prints.
 
 use anyhow::{Context as _, Result, bail, ensure};
+use kneepoint_machine::{Start, Stream};
 use std::io::Read as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long it may take to print its count.
@@ -18,11 +17,11 @@ const MOST: u64 = 1 << 20;
 /// # Errors
 /// It fails, takes too long, or prints no whole number.
 pub(super) fn read(line: &str) -> Result<u64> {
-    let mut command = Command::new("sh");
-    command.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let start = Start::new("sh").args(["-c", line]);
+    let start = start.input(Stream::Nothing).output(Stream::Pipe).messages(Stream::Nothing);
     // A group of its own: what it starts ends with it where it hangs.
-    let mut child = command.process_group(0).spawn().context("--rate: no shell can be started")?;
-    let output = child.stdout.take().context("--rate: its output is lost")?;
+    let mut child = start.in_own_group().begin().context("--rate: no shell can be started")?;
+    let output = child.take_output().context("--rate: its output is lost")?;
     let reader = std::thread::Builder::new().spawn(move || {
         let mut text = String::new();
         output.take(MOST).read_to_string(&mut text).map(|_| text)
@@ -30,11 +29,12 @@ pub(super) fn read(line: &str) -> Result<u64> {
     let reader = reader.context("no thread can be started")?;
     let began = Instant::now();
     let status = loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = child.ended()? {
             break status;
         }
         if began.elapsed() > PATIENCE {
-            end(&mut child);
+            let _ = child.kill_group();
+            let _ = child.wait();
             bail!("--rate: `{line}` printed no count within {PATIENCE:?}");
         }
         std::thread::sleep(GLANCE);
@@ -42,13 +42,6 @@ pub(super) fn read(line: &str) -> Result<u64> {
     ensure!(status.success(), "--rate: `{line}` failed ({status})");
     let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
     last_number(&text).with_context(|| format!("--rate: `{line}` printed no whole number"))
-}
-
-fn end(child: &mut Child) {
-    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    let _ = child.wait();
 }
 
 /// The last whole number that stands alone.

@@ -1,10 +1,10 @@
 //! Whom to watch, and who cannot be watched.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kneepoint_probe::proc::stat::{TaskStat, read_process};
-use kneepoint_probe::proc::tasks;
+use kneepoint_machine::own_pid;
+use kneepoint_machine::proc::stat::read_process;
+use kneepoint_machine::proc::{process, tasks};
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Where control groups are.
@@ -32,12 +32,8 @@ pub(super) struct Found {
 impl Found {
     /// Whether it is there still, and has not ended.
     pub(super) fn lives(&self) -> bool {
-        read_process(self.pid).is_some_and(|stat| stat.birth == self.birth && !has_ended(&stat))
+        read_process(self.pid).is_some_and(|stat| stat.birth == self.birth && !stat.has_ended())
     }
-}
-
-fn has_ended(stat: &TaskStat) -> bool {
-    matches!(stat.state, 'Z' | 'X' | 'x')
 }
 
 impl Subject {
@@ -58,12 +54,12 @@ impl Subject {
 pub(super) fn find(pid: u32) -> Result<Found> {
     let stat = read_process(pid).with_context(|| format!("there is no process {pid}"))?;
     let name = format!("process {pid} ({})", stat.comm);
-    if pid == std::process::id() {
+    if pid == own_pid() {
         bail!("{name} is Kneepoint itself: give another one");
     }
     ensure!(!stat.kernel, "{name} is a thread of the kernel: only programs can be watched");
-    ensure!(!has_ended(&stat), "{name} has ended, and its parent has not noticed yet (a zombie)");
-    let process = group_of(pid);
+    ensure!(!stat.has_ended(), "{name} has ended, and its parent has not noticed yet (a zombie)");
+    let process = process::status(pid, "Tgid").and_then(|id| id.parse::<u32>().ok());
     if let Some(process) = process.filter(|process| *process != pid) {
         bail!("{name} is a thread: give its process, {process}");
     }
@@ -79,23 +75,16 @@ pub(super) fn find(pid: u32) -> Result<Found> {
     Ok(Found { pid, name: stat.comm, birth: stat.birth })
 }
 
-/// The process that a thread is of.
-fn group_of(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
-}
-
 /// Own parents, the nearest first.
 fn ancestors() -> Vec<u32> {
     let parent = |pid: &u32| read_process(*pid).map(|stat| stat.parent).filter(|pid| *pid > 0);
-    std::iter::successors(parent(&std::process::id()), parent).collect()
+    std::iter::successors(parent(&own_pid()), parent).collect()
 }
 
 /// Another user's processes can only be watched by root.
 fn may_watch(pid: u32, name: &str) -> Result<()> {
     let own = rustix::process::geteuid();
-    let owner = fs::metadata(format!("/proc/{pid}")).map(|about| about.uid());
-    let owner = owner.with_context(|| format!("{name} has ended"))?;
+    let owner = process::owner(pid).with_context(|| format!("{name} has ended"))?;
     ensure!(own.is_root() || owner == own.as_raw(), "{name} belongs to another user: run as root");
     Ok(())
 }
@@ -117,7 +106,7 @@ fn of_group(path: &Path) -> Result<Vec<Found>> {
     collect(&place, &mut pids);
     pids.sort_unstable();
     ensure!(!pids.is_empty(), "{told}: no process is in this control group");
-    let (own, above) = (std::process::id(), ancestors());
+    let (own, above) = (own_pid(), ancestors());
     let mut refused = None;
     let mut found = Vec::new();
     for pid in pids.into_iter().filter(|pid| *pid != own && !above.contains(pid)) {
@@ -145,7 +134,7 @@ fn collect(place: &Path, pids: &mut Vec<u32>) {
 
 /// The command line of a process, or its name where it has none.
 pub(super) fn command_line(found: &Found) -> String {
-    let bytes = fs::read(format!("/proc/{}/cmdline", found.pid)).unwrap_or_default();
+    let bytes = process::arguments(found.pid);
     let text = String::from_utf8_lossy(&bytes);
     let program = text.split('\0').next().unwrap_or_default();
     if program.is_empty() { found.name.clone() } else { program.to_owned() }

@@ -13,10 +13,10 @@ use crate::stack::StackCollector;
 use crate::sys;
 use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint, tp_btf::BtfTracePointLink};
 use aya::{Btf, Ebpf, EbpfLoader};
+use kneepoint_machine::{own_pid, proc};
 use kneepoint_vocab::{CollectorCost, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/threads.bpf.o");
@@ -105,7 +105,7 @@ const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
 /// Whether ids of processes mean the same here as in the kernel's programs.
 fn in_first_pid_namespace() -> bool {
-    std::fs::metadata("/proc/self/ns/pid").map_or(true, |about| about.ino() == FIRST_PID_NAMESPACE)
+    proc::inode("self/ns/pid").is_none_or(|inode| inode == FIRST_PID_NAMESPACE)
 }
 
 impl EbpfCollector {
@@ -199,7 +199,7 @@ impl EbpfCollector {
         }
         let cpus = target.cpus_of(&self.cpus);
         let ticks = stat::read_machine(&cpus).unwrap_or_default();
-        let kneepoint = sys::process_cpu(std::process::id()).unwrap_or(0);
+        let kneepoint = sys::process_cpu(own_pid()).unwrap_or(0);
         let counts = tasks::counts(&system);
         let control = self.start(&cpus)?;
         self.window = Some(OpenWindow {
@@ -226,7 +226,7 @@ impl EbpfCollector {
             tick: self.tick.filter(|_| self.stacks.is_some()).unwrap_or(0),
             tick_share: self.tick_share,
             active: 0,
-            self_tgid: std::process::id(),
+            self_tgid: own_pid(),
             number: self.windows,
             targets_changed: 0,
             pad: 0,
@@ -364,7 +364,7 @@ impl EbpfCollector {
         let misses = |name: &&str| {
             let program: &BtfTracePoint = self.ebpf.program(name)?.try_into().ok()?;
             let fd = program.fd().ok()?.as_fd().as_raw_fd();
-            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+            let info = proc::text(&format!("self/fdinfo/{fd}")).ok()?;
             let line = info.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?;
             line.trim().parse::<u64>().ok()
         };
@@ -378,7 +378,7 @@ impl EbpfCollector {
         let cores = cores.iter().filter(|core| core.generation == window);
         let (timed, runs) =
             cores.fold((0, 0), |(timed, runs), core| (timed + core.timed, runs + core.runs));
-        let reader = sys::process_cpu(std::process::id()).unwrap_or(0).saturating_sub(kneepoint);
+        let reader = sys::process_cpu(own_pid()).unwrap_or(0).saturating_sub(kneepoint);
         Ok(CollectorCost {
             programs: Nanos(timed.saturating_mul(TIMED)),
             program_runs: runs,

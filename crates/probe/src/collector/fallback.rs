@@ -11,13 +11,12 @@ use crate::proc::schedstat::SchedStat;
 use crate::proc::{stat, syscall, tasks};
 use crate::stack::{StackCollector, WindowStacks};
 use crate::sys;
+use kneepoint_machine::proc::Watched;
 use kneepoint_vocab::{
     CollectorCost, CoreTime, Fact, Holders, Loss, Nanos, ThreadRole, ThreadTime, Tier, Wait,
     WaitKey, WaitReason,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -191,7 +190,7 @@ struct Readings {
 
 struct Followed {
     pid: u32,
-    file: File,
+    file: Watched,
 }
 
 fn read_until(stop: &AtomicBool, roots: &[u32], begin: u64) -> Readings {
@@ -222,7 +221,7 @@ fn follow_new(roots: &[u32], followed: &mut BTreeMap<u32, Followed>) {
     for pid in tasks::family(roots) {
         for tid in tasks::threads(pid) {
             if !followed.contains_key(&tid)
-                && let Ok(file) = File::open(format!("/proc/{pid}/task/{tid}/syscall"))
+                && let Ok(file) = Watched::open(&format!("{pid}/task/{tid}/syscall"))
             {
                 followed.insert(tid, Followed { pid, file });
             }
@@ -232,15 +231,12 @@ fn follow_new(roots: &[u32], followed: &mut BTreeMap<u32, Followed>) {
 
 /// The thread's state now; the outer `None`: it is gone.
 fn state_of(
-    thread: &Followed,
+    thread: &mut Followed,
     links: &mut BTreeMap<(u32, u64), Option<String>>,
 ) -> Option<Option<WaitKey>> {
-    let mut buffer = [0; 256];
-    let length = thread.file.read_at(&mut buffer, 0).ok()?;
-    let text = std::str::from_utf8(&buffer[..length]).ok()?;
-    let find =
-        |fd| links.entry((thread.pid, fd)).or_insert_with(|| syscall::link(thread.pid, fd)).clone();
-    Some(syscall::parse(text)?.wait(find))
+    let pid = thread.pid;
+    let find = |fd| links.entry((pid, fd)).or_insert_with(|| syscall::link(pid, fd)).clone();
+    Some(syscall::parse(thread.file.read()?)?.wait(find))
 }
 
 fn note(

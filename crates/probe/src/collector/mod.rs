@@ -16,7 +16,9 @@ mod proof;
 use crate::stack::{StackCollector, StackOptions};
 use ebpf::EbpfCollector;
 use fallback::FallbackCollector;
-use kneepoint_vocab::{Fact, Nanos, StackRecord, Tier};
+use kneepoint_machine::windows::Windows;
+pub use kneepoint_machine::windows::{Observation, Target};
+use kneepoint_vocab::{MachineName, Tier};
 
 /// How to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,38 +29,6 @@ pub struct ProbeOptions {
     pub stacks: bool,
     /// Cores to watch, the first so many of those that this process may use; 0 for all of them.
     pub cores: u32,
-}
-
-/// Whom to watch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
-    /// Processes of the system under test; their descendants are followed.
-    pub pids: Vec<u32>,
-    /// Kernel thread ids of the client threads among theirs.
-    pub clients: Vec<u32>,
-    /// Load generators in processes of their own.
-    pub generators: Vec<u32>,
-    /// CPUs that the ledgers are about; all that are watched where empty. The system's threads
-    /// are expected to run there only.
-    pub cpus: Vec<u32>,
-}
-
-impl Target {
-    /// The CPUs that the ledgers are about, where `watched` are those that can be.
-    pub(crate) fn cpus_of(&self, watched: &[u32]) -> Vec<u32> {
-        if self.cpus.is_empty() { watched.to_vec() } else { self.cpus.clone() }
-    }
-}
-
-/// What was seen in one window.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Observation {
-    /// Facts, in a fixed order.
-    pub facts: Vec<Fact>,
-    /// Stacks seen for the first time in this run.
-    pub new_stacks: Vec<StackRecord>,
-    /// Length of the window by the collector's own edges.
-    pub length: Nanos,
 }
 
 /// Why the probe could not do what was asked.
@@ -144,7 +114,7 @@ impl Probe {
     /// A window is already open, the probe is detached, no target lives, or a map failed.
     pub fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
         // Where this process may open no more files, nothing can be said of anybody.
-        std::fs::read_dir("/proc").map_err(|error| ProbeError::Sampling(error.to_string()))?;
+        kneepoint_machine::proc::numbers("").map_err(|error| ProbeError::Sampling(error.to_string()))?;
         let alive = |pid: &u32| !crate::proc::tasks::threads(*pid).is_empty();
         if !target.pids.iter().any(alive) {
             return Err(ProbeError::NoTarget(target.pids.clone()));
@@ -208,6 +178,24 @@ impl Probe {
             Inner::Full(full) => full.reattach(),
             Inner::Fallback(_) => Ok(()),
         }
+    }
+}
+
+impl Windows for Probe {
+    fn machine(&self) -> MachineName {
+        kneepoint_machine::here().machine()
+    }
+
+    fn open(&mut self, target: &Target) -> anyhow::Result<()> {
+        Ok(Probe::open(self, target)?)
+    }
+
+    fn freeze(&mut self) -> anyhow::Result<()> {
+        Ok(Probe::freeze(self)?)
+    }
+
+    fn collect(&mut self) -> anyhow::Result<Observation> {
+        Ok(Probe::collect(self)?)
     }
 }
 

@@ -8,7 +8,7 @@ const STACKS_PER_CPU_SECOND: f64 = 60.0;
 
 /// Address of the handler, where the kernel lets us know it.
 pub(crate) fn handler() -> Option<u64> {
-    find(&std::fs::read_to_string("/proc/kallsyms").ok()?)
+    find(&kneepoint_machine::proc::text("kallsyms").ok()?)
 }
 
 fn find(symbols: &str) -> Option<u64> {

@@ -3,7 +3,6 @@
 use crate::sys;
 use kneepoint_vocab::{DeviceCounters, Nanos};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 /// The kernel counts in sectors of this many bytes, whatever the device's are.
@@ -34,7 +33,7 @@ pub(super) struct Devices {
 }
 
 fn read() -> BTreeMap<String, Counters> {
-    fs::read_to_string("/proc/diskstats").map(|text| parse(&text)).unwrap_or_default()
+    kneepoint_machine::proc::text("diskstats").map(|text| parse(&text)).unwrap_or_default()
 }
 
 impl Devices {

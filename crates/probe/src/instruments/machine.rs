@@ -2,9 +2,8 @@
 
 use crate::proc::stat::TICK;
 use crate::sys;
+use kneepoint_machine::proc::Watched;
 use kneepoint_vocab::{Count, MachineCounters, Nanos};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 /// One reading of `/proc/stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,8 +47,7 @@ fn parse(text: &str, cpus: &[u32]) -> Option<Reading> {
 pub(super) struct Machine {
     begin: u64,
     cpus: Vec<u32>,
-    file: Option<File>,
-    buffer: Vec<u8>,
+    file: Option<Watched>,
     start: Option<Reading>,
     /// Sums over the readings in between.
     runnable: u64,
@@ -62,8 +60,7 @@ impl Machine {
         let mut machine = Self {
             begin: sys::monotonic(),
             cpus,
-            file: File::open("/proc/stat").ok(),
-            buffer: vec![0; 1 << 14],
+            file: Watched::open("stat").ok(),
             start: None,
             runnable: 0,
             blocked: 0,
@@ -74,13 +71,7 @@ impl Machine {
     }
 
     fn read(&mut self) -> Option<Reading> {
-        let file = self.file.as_ref()?;
-        let mut length = file.read_at(&mut self.buffer, 0).ok()?;
-        while length == self.buffer.len() {
-            self.buffer.resize(2 * length, 0);
-            length = file.read_at(&mut self.buffer, 0).ok()?;
-        }
-        parse(std::str::from_utf8(&self.buffer[..length]).ok()?, &self.cpus)
+        parse(self.file.as_mut()?.read()?, &self.cpus)
     }
 
     pub(super) fn look(&mut self) {

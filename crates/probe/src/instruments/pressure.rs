@@ -2,8 +2,8 @@
 //! of its own.
 
 use crate::sys;
+use kneepoint_machine::{here, proc};
 use kneepoint_vocab::{Nanos, Pressure};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const RESOURCES: [&str; 3] = ["cpu", "io", "memory"];
@@ -36,10 +36,10 @@ fn mount(text: &str) -> Option<PathBuf> {
 
 /// The folder of the group that `pid` shares neither with this process nor with everything.
 fn own_group(pid: u32) -> Option<(String, PathBuf)> {
-    let theirs = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let ours = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let theirs = proc::text(&format!("{pid}/cgroup")).ok()?;
+    let ours = proc::text("self/cgroup").ok()?;
     let path = group(&theirs).filter(|path| *path != "/" && Some(*path) != group(&ours))?;
-    let at = mount(&fs::read_to_string("/proc/self/mounts").ok()?)?;
+    let at = mount(&proc::text("self/mounts").ok()?)?;
     Some((path.to_owned(), at.join(path.trim_start_matches('/'))))
 }
 
@@ -52,7 +52,7 @@ struct Source {
 }
 
 fn read(file: &Path) -> Option<[u64; 2]> {
-    parse(&fs::read_to_string(file).ok()?)
+    parse(&String::from_utf8_lossy(&here().read(file).ok()?))
 }
 
 /// Pressure totals at the start.
@@ -66,7 +66,7 @@ impl Pressures {
     pub(super) fn start(pids: &[u32]) -> Self {
         let group = pids.first().and_then(|pid| own_group(*pid));
         let sources = RESOURCES.into_iter().flat_map(|resource| {
-            let machine = ("machine".to_owned(), Path::new("/proc/pressure").join(resource));
+            let machine = ("machine".to_owned(), proc::path("pressure").join(resource));
             let of_group = group
                 .clone()
                 .map(|(scope, folder)| (scope, folder.join(format!("{resource}.pressure"))));

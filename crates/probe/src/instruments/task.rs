@@ -6,9 +6,10 @@
 
 use crate::proc::{schedstat, stat, tasks};
 use crate::sys;
+use kneepoint_machine::own_pid;
+use kneepoint_machine::proc::process::has_threads;
 use kneepoint_vocab::{Nanos, TaskCpu, TaskOwner};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
 
 /// Rows are kept from this share of a core on, one in so many.
 const LEAST_SHARE: u64 = 100;
@@ -20,7 +21,7 @@ type Task = (u32, u32);
 
 /// CPU of every task so far, and whose it is.
 fn read(system: &[u32], generators: &[u32]) -> BTreeMap<Task, (TaskOwner, u64)> {
-    let own = std::process::id();
+    let own = own_pid();
     let [system, generators] =
         [system, generators].map(|roots| tasks::family(roots).into_iter().collect::<BTreeSet<_>>());
     let kernel = tasks::kernel_threads();
@@ -45,11 +46,6 @@ fn read(system: &[u32], generators: &[u32]) -> BTreeMap<Task, (TaskOwner, u64)> 
         }
     }
     found
-}
-
-/// A folder's links are itself, its entry above, and one a folder within: here one a thread.
-fn has_threads(pid: u32) -> bool {
-    std::fs::metadata(format!("/proc/{pid}/task")).is_ok_and(|folder| folder.nlink() > 3)
 }
 
 /// All tasks at the start.

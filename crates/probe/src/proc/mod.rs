@@ -1,6 +1,6 @@
-//! Readers of `/proc`: each file one room with a pure parser and a thin reader.
+//! What the files of `/proc` say of threads: those that the rig reads too, and the call that a
+//! thread is in.
 
-pub mod schedstat;
-pub mod stat;
 pub mod syscall;
-pub mod tasks;
+
+pub use kneepoint_machine::proc::{schedstat, stat, tasks};

@@ -1,6 +1,7 @@
 //! `/proc/PID/task/TID/syscall`: the call that a thread is in, and what it then waits for.
 //! System call numbers are x86-64's.
 
+use kneepoint_machine::proc::{self, process};
 use kneepoint_vocab::{WaitKey, WaitReason};
 
 /// What the file says of a thread.
@@ -38,8 +39,7 @@ impl Doing {
 /// What a file descriptor of a process leads to.
 #[must_use]
 pub fn link(pid: u32, fd: u64) -> Option<String> {
-    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
-    Some(link.to_string_lossy().into_owned())
+    process::descriptor(pid, fd).map(|link| link.to_string_lossy().into_owned())
 }
 
 /// What a thread in scheduler state `state` waits for; `None` where it is runnable.
@@ -48,7 +48,7 @@ pub fn wait(pid: u32, tid: u32, state: char) -> Option<WaitKey> {
     if state == 'R' {
         return None;
     }
-    let line = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
+    let line = proc::text(&format!("{pid}/task/{tid}/syscall"));
     let known =
         line.ok().as_deref().and_then(parse).and_then(|doing| doing.wait(|fd| link(pid, fd)));
     let reason = WaitReason::Other;

@@ -3,8 +3,8 @@
 
 use super::perf::{self, Event, EventOptions, Ring, Source};
 use super::{StackError, StackOptions};
+use kneepoint_machine::proc::tasks::threads;
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -181,7 +181,3 @@ fn map(event: &Event, pages: usize) -> Result<Ring, StackError> {
     }
 }
 
-fn threads(pid: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}

@@ -4,6 +4,7 @@ use super::cfi::{FrameInfo, Section};
 use super::inlines::Inlines;
 use super::maps::Mapping;
 use super::symbols::{Kind, Symbol, SymbolTable};
+use kneepoint_machine::proc;
 use object::read::elf::ElfFile64;
 use object::{
     Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, ReadRef,
@@ -226,12 +227,12 @@ pub(crate) fn open(pid: u32, mapping: &Mapping) -> io::Result<Opened> {
         return Err(io::ErrorKind::NotFound.into());
     }
     let Mapping { range, .. } = mapping;
-    let by_range = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start, range.end);
+    let by_range = format!("{pid}/map_files/{:x}-{:x}", range.start, range.end);
     let file = if mapping.deleted() {
-        File::open(by_range).or_else(|_| open_program(pid, mapping.inode))?
+        proc::open(&by_range).or_else(|_| open_program(pid, mapping.inode))?
     } else {
-        File::open(format!("/proc/{pid}/root{}", mapping.path))
-            .or_else(|_| File::open(by_range))
+        proc::open(&format!("{pid}/root{}", mapping.path))
+            .or_else(|_| proc::open(&by_range))
             .or_else(|_| open_program(pid, mapping.inode))?
     };
     let meta = file.metadata()?;
@@ -241,14 +242,14 @@ pub(crate) fn open(pid: u32, mapping: &Mapping) -> io::Result<Opened> {
 
 /// The program of a process may be opened even where its path is gone.
 fn open_program(pid: u32, inode: u64) -> io::Result<File> {
-    let file = File::open(format!("/proc/{pid}/exe"))?;
+    let file = proc::open(&format!("{pid}/exe"))?;
     if file.metadata()?.ino() == inode { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
 fn read_memory(pid: u32, mapping: &Mapping) -> io::Result<Vec<u8>> {
     const MOST: u64 = 1 << 20;
     let length = (mapping.range.end - mapping.range.start).min(MOST);
-    let mut memory = File::open(format!("/proc/{pid}/mem"))?;
+    let mut memory = proc::open(&format!("{pid}/mem"))?;
     memory.seek(SeekFrom::Start(mapping.range.start))?;
     let mut bytes = Vec::new();
     memory.take(length).read_to_end(&mut bytes)?;
@@ -258,7 +259,7 @@ fn read_memory(pid: u32, mapping: &Mapping) -> io::Result<Vec<u8>> {
 /// Folders below which distributions keep separate debug files, as seen by us and by `pid`.
 pub(crate) fn debug_roots(pid: u32) -> Vec<PathBuf> {
     const FOLDER: &str = "usr/lib/debug/.build-id";
-    vec![Path::new("/").join(FOLDER), Path::new(&format!("/proc/{pid}/root")).join(FOLDER)]
+    vec![Path::new("/").join(FOLDER), proc::process::root(pid).join(FOLDER)]
 }
 
 fn open_debug_file(build_id: &[u8], roots: &[PathBuf]) -> Option<File> {

@@ -9,7 +9,6 @@ use super::process::{Images, RawFrame};
 use super::symbols::{SymbolTable, readable};
 use kneepoint_vocab::{Frame, StackId, StackRecord};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::io::BufReader;
 use std::sync::Arc;
 
@@ -154,7 +153,7 @@ impl Names {
 }
 
 fn read_kernel() -> KernelSymbols {
-    let file = File::open("/proc/kallsyms");
+    let file = kneepoint_machine::proc::open("kallsyms");
     file.and_then(|file| KernelSymbols::read(BufReader::new(file))).unwrap_or_default()
 }
 

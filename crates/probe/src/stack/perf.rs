@@ -1,7 +1,6 @@
 //! Perf events and their rings: the one file of this module that needs `unsafe`.
 
 use super::record::REGISTERS;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -313,7 +312,7 @@ fn pieces(capacity: usize, tail: u64, head: u64) -> [Range<usize>; 2] {
 
 /// The level of `kernel.perf_event_paranoid`: 2 and below let a user watch own processes.
 pub(crate) fn paranoid_level() -> io::Result<i32> {
-    let text = io::read_to_string(File::open("/proc/sys/kernel/perf_event_paranoid")?)?;
+    let text = kneepoint_machine::proc::text("sys/kernel/perf_event_paranoid")?;
     text.trim().parse().map_err(io::Error::other)
 }
 

@@ -6,8 +6,8 @@ use super::maps::{self, Mapping};
 use super::record::UserRegisters;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
+use kneepoint_machine::proc::process::mappings;
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,7 @@ impl Process {
     /// the process is gone.
     pub(crate) fn scan(&mut self, images: &mut Images) -> bool {
         self.scanned = Instant::now();
-        let text = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let text = mappings(self.pid).unwrap_or_default();
         if text.is_empty() || text == self.text {
             return false;
         }

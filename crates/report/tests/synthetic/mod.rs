@@ -77,6 +77,7 @@ pub(crate) fn findings() -> Findings {
 fn host() -> Host {
     let note = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     Host {
+        machine: kneepoint_vocab::MachineName::default(),
         schema: 1,
         kneepoint: "0.1.0".to_owned(),
         begun: "2026-11-21T20:31:07Z".to_owned(),

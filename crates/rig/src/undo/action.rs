@@ -1,17 +1,19 @@
 //! What there is to put back, and how each of it is done.
 
 use crate::group;
-use crate::scratch::start_time;
 use crate::search_path::SearchPath;
 use anyhow::{Context as _, bail};
+use kneepoint_machine::proc::process::{birth, is_zombie, mappings};
+use kneepoint_machine::proc::tasks::family_with_births as family;
+use kneepoint_machine::proc::{self, tasks};
+use kneepoint_machine::{Start, Stream, here};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long killed processes may take to be gone, and mounts and devices to become free.
@@ -97,7 +99,7 @@ impl Action {
     /// # Errors
     /// It is not alive.
     pub fn kill(process: u32) -> anyhow::Result<Self> {
-        let started = start_time(process)
+        let started = birth(process)
             .with_context(|| format!("process {process} ended before it could be watched"))?;
         Ok(Self::Kill { process, started })
     }
@@ -132,37 +134,34 @@ impl Action {
 /// A process and its descendants. Descendants are found before their parents go: an orphan could
 /// not be told from anybody else's process.
 fn kill(process: u32, started: u64) -> anyhow::Result<()> {
-    match start_time(process) {
+    match birth(process) {
         Some(found) if found == started => {}
         // Somebody else has its number by now, and may have made shared memory under it.
         Some(_) => return Ok(()),
-        None => return remove_shared_memory(process),
+        None => return remove_shared_memory(&[process]),
     }
     let family = family(process);
     for member in &family {
         send(member, Signal::KILL);
     }
     let begun = Instant::now();
-    while family.iter().any(|(pid, born)| start_time(*pid) == Some(*born) && !is_zombie(*pid)) {
+    while family.iter().any(|(pid, born)| birth(*pid) == Some(*born) && !is_zombie(*pid)) {
         if begun.elapsed() > PATIENCE {
             bail!("process {process} or a child of it does not end, though killed");
         }
         std::thread::sleep(GLANCE);
     }
-    for (pid, _) in family {
-        remove_shared_memory(pid)?;
-    }
-    Ok(())
+    remove_shared_memory(&family.iter().map(|(pid, _)| *pid).collect::<Vec<_>>())
 }
 
-/// Removes System V shared memory that a process which is gone has made, once nobody has it
+/// Removes System V shared memory that processes which are gone have made, once nobody has it
 /// attached: PostgreSQL keeps a segment that says that it runs, and its children hold that until
 /// they notice that their server has died.
-fn remove_shared_memory(creator: u32) -> anyhow::Result<()> {
+pub(crate) fn remove_shared_memory(creators: &[u32]) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
-        let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-        let made = segments_of(&table, creator);
+        let table = proc::text("sysvipc/shm").unwrap_or_default();
+        let made = segments_of(&table, creators);
         let (free, held): (Vec<_>, Vec<_>) = made.into_iter().partition(|it| it.attached == 0);
         for segment in free {
             run("ipcrm", &["--shmem-id", segment.id])?;
@@ -182,46 +181,24 @@ struct Segment<'a> {
     attached: u64,
 }
 
-/// The segments in a table like `/proc/sysvipc/shm` that a process has made.
-fn segments_of(table: &str, creator: u32) -> Vec<Segment<'_>> {
+/// The segments in a table like `/proc/sysvipc/shm` that these processes have made.
+fn segments_of<'a>(table: &'a str, creators: &[u32]) -> Vec<Segment<'a>> {
     let lines = table.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
     let ours = lines.filter_map(|fields| {
         // key shmid perms size cpid lpid nattch ...
         let &[_, id, _, _, made_by, _, attached, ..] = fields.as_slice() else { return None };
         let attached = attached.parse().ok()?;
-        (made_by.parse() == Ok(creator)).then_some(Segment { id, attached })
+        made_by.parse().is_ok_and(|pid| creators.contains(&pid)).then_some(Segment { id, attached })
     });
     ours.collect()
 }
 
 /// Sends a signal to exactly this process.
 pub(crate) fn send((pid, born): &(u32, u64), signal: Signal) {
-    let id = i32::try_from(*pid).ok().and_then(Pid::from_raw);
-    if let (Some(id), true) = (id, start_time(*pid) == Some(*born)) {
+    if birth(*pid) == Some(*born) {
         // It can have ended just now: then there is nothing left to do.
-        let _ = kill_process(id, signal);
+        let _ = here().signal(*pid, signal);
     }
-}
-
-/// A process and all that descend from it, with their start times.
-pub(crate) fn family(root: u32) -> Vec<(u32, u64)> {
-    let mut found = Vec::new();
-    let mut open = vec![root];
-    while let Some(pid) = open.pop() {
-        let Some(born) = start_time(pid) else { continue };
-        found.push((pid, born));
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            open.extend(children.split_ascii_whitespace().flat_map(str::parse::<u32>));
-        }
-    }
-    found
-}
-
-pub(crate) fn is_zombie(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
 /// Unmounts. What somebody else is in, such as a shell, comes off the tree all the same and goes
@@ -326,8 +303,7 @@ fn remove_unmapped(
     if made.is_empty() {
         return Ok(());
     }
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for maps in entries.filter_map(|entry| fs::read_to_string(entry.path().join("maps")).ok()) {
+    for maps in tasks::processes().into_iter().filter_map(|pid| mappings(pid).ok()) {
         made.retain(|path| !maps.contains(&*path.to_string_lossy()));
     }
     for path in made {
@@ -340,23 +316,24 @@ fn remove_unmapped(
 ///
 /// # Errors
 /// It cannot be started or fails; with what it said.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new(SearchPath::own().resolved(Path::new(program)))
+fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let ended = Start::new(SearchPath::own().resolved(Path::new(program)))
         .args(arguments)
-        .stdin(Stdio::null())
-        .output()
+        .input(Stream::Nothing)
+        .finish()
         .with_context(|| format!("{program} cannot be started"))?;
-    if output.status.success() {
+    if ended.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&ended.complained);
     let line = format!("{program} {}", arguments.join(" "));
-    bail!("{line}: {}: {}", output.status, said.trim().lines().last().unwrap_or_default())
+    bail!("{line}: {}: {}", ended.status, said.trim().lines().last().unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn shared_memory_goes_but_for_what_was_there_and_what_is_mapped() {
@@ -403,9 +380,9 @@ mod tests {
             1 7 1600 56 4711 4720 0 0 0 0 0 1 2 3\n2 8 1600 56 47 4720 1 0 0 0 0 1 2 3\n\
             3 9 1600 56 4711 1 2 0 0 0 0 1 2 3\ntorn 4 1600\n";
         let expected = [Segment { id: "7", attached: 0 }, Segment { id: "9", attached: 2 }];
-        assert_eq!(segments_of(table, 4711), expected);
-        assert_eq!(segments_of(table, 471), []);
-        assert_eq!(segments_of("", 4711), []);
+        assert_eq!(segments_of(table, &[4711]), expected);
+        assert_eq!(segments_of(table, &[471]), []);
+        assert_eq!(segments_of("", &[4711]), []);
     }
 
     #[test]
@@ -421,7 +398,7 @@ mod tests {
         let everyone = family(parent.id());
         action.undo().unwrap();
         parent.wait().unwrap();
-        let alive = |(pid, born): &(u32, u64)| start_time(*pid) == Some(*born) && !is_zombie(*pid);
+        let alive = |(pid, born): &(u32, u64)| birth(*pid) == Some(*born) && !is_zombie(*pid);
         assert!(!everyone.iter().any(alive));
         action.undo().unwrap();
     }

@@ -8,7 +8,7 @@ mod dd;
 mod fio;
 mod settings;
 
-use super::kernel_counts::{self, agreed, final_counts, has_ended};
+use super::kernel_counts::{agreed, final_counts, has_ended};
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::devices::{self, Loop, Zram};
 use crate::process::Process;
@@ -16,6 +16,8 @@ use crate::search_path::SearchPath;
 use crate::shown;
 use crate::undo::Undo;
 use anyhow::{Context as _, bail, ensure};
+use kneepoint_machine::proc::io;
+use kneepoint_machine::proc::process::name;
 use kneepoint_vocab::{CountCheck, Nanos, Proof};
 use settings::{Device, Engine, Settings};
 use std::collections::BTreeMap;
@@ -231,13 +233,13 @@ impl Readers {
         let (program, calls, reads) = if self.settings.engine == Engine::Dd {
             let mut crowd = self.dd(&drive)?;
             crowd.mark()?;
-            let (program, calls) = (comm(crowd.pids()[0]), crowd.read_calls()?);
+            let (program, calls) = (name(crowd.pids()[0]), crowd.read_calls()?);
             let (output, lifelong) = crowd.finish()?;
             (program, calls, lifelong - output.operations)
         } else {
             let mut process = self.fio(&drive, &fio::Until::Reads(PROVING_READS))?;
             let calls = final_counts(&process, self.patience)?.read_calls;
-            let program = comm(process.pid());
+            let program = name(process.pid());
             let printed = process.await_success(self.patience)?;
             (program, calls, fio::parse(&printed, drive.clients)?.operations)
         };
@@ -292,18 +294,13 @@ impl Readers {
         let mut process = self.fio(drive, &fio::Until::Lasts(drive.lasts))?;
         let mut threads = Vec::new();
         process.await_ready(self.patience, |fio| {
-            threads = kernel_counts::threads(fio.pid(), "fio");
+            threads = io::of_threads_named(fio.pid(), "fio");
             // The first thread only waits for the others, as does one that asks for nothing.
             threads.retain(|(tid, done)| *tid != fio.pid() && done.device_bytes > 0);
             threads.len() == drive.clients as usize
         })?;
         Ok((Who::Fio(Box::new(process)), threads.into_iter().map(|(tid, _)| tid).collect()))
     }
-}
-
-fn comm(process: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{process}/comm"));
-    name.unwrap_or_default().trim_end().to_owned()
 }
 
 impl System for Readers {

@@ -2,6 +2,7 @@
 //! when its guard goes.
 
 use anyhow::{Context as _, bail};
+use kneepoint_machine::{Running, Start, Stream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -9,7 +10,6 @@ use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Most bytes of the child's standard error that a message quotes.
@@ -21,32 +21,31 @@ const LONGEST_LINE: usize = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Peer {
     name: &'static str,
-    child: Child,
-    requests: ChildStdin,
-    replies: ChildStdout,
+    child: Running,
+    requests: File,
+    replies: File,
     unread: Vec<u8>,
     errors: File,
     patience: Duration,
 }
 
 impl Peer {
-    /// Starts `command`, which messages call `name`; it may take `patience` for each answer.
+    /// Starts a child that messages call `name`; it may take `patience` for each answer.
     pub(super) fn spawn(
         name: &'static str,
-        mut command: Command,
+        start: Start,
         patience: Duration,
     ) -> anyhow::Result<Self> {
         let errors = memfd_create("stderr", MemfdFlags::CLOEXEC)
             .with_context(|| format!("no file in memory for the messages of {name}"))?;
         let errors = File::from(errors);
-        let program = command.get_program().display().to_string();
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(errors.try_clone()?)
-            .spawn()
+        let program = start.program().display().to_string();
+        let start = start.input(Stream::Pipe).output(Stream::Pipe);
+        let mut child = start
+            .messages(Stream::File(errors.try_clone()?))
+            .begin()
             .with_context(|| format!("{program}: {name} cannot be started"))?;
-        match (child.stdin.take(), child.stdout.take()) {
+        match (child.take_input(), child.take_output()) {
             (Some(requests), Some(replies)) => {
                 Ok(Self { name, child, requests, replies, unread: Vec::new(), errors, patience })
             }
@@ -136,13 +135,13 @@ impl Peer {
     /// Waits a moment for a child that has closed its output to be gone: how it ended is worth it.
     fn await_death(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(1);
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+        while matches!(self.child.ended(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
     fn lost(&mut self, what: &str) -> anyhow::Error {
-        let status = match self.child.try_wait() {
+        let status = match self.child.ended() {
             Ok(Some(status)) => format!(", {status}"),
             _ => String::new(),
         };
@@ -178,9 +177,7 @@ mod tests {
     use serde_json::Value;
 
     fn peer(program: &str, args: &[&str], patience: Duration) -> Peer {
-        let mut command = Command::new(program);
-        command.args(args);
-        Peer::spawn("the child", command, patience).unwrap()
+        Peer::spawn("the child", Start::new(program).args(args), patience).unwrap()
     }
 
     const LONG: Duration = Duration::from_secs(20);
@@ -225,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let missing = Command::new("/nonexistent/server");
+        let missing = Start::new("/nonexistent/server");
         let error = Peer::spawn("the child", missing, LONG).unwrap_err();
         assert!(
             format!("{error:#}").starts_with("/nonexistent/server: the child cannot"),

@@ -26,10 +26,10 @@ use crate::search_path::SearchPath;
 use crate::shown;
 use anyhow::{Context as _, bail, ensure};
 use files::DatabaseFile;
+use kneepoint_machine::Start;
 use protocol::{Blueprint, Reply, Request};
 use settings::Settings;
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::Duration;
 
 /// The workload's name.
@@ -73,8 +73,6 @@ impl Workload for SqliteOltp {
         let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
         let name = format!("{}-{}.db", setup.arm, setup.start).replace(['/', '\0'], "-");
         let file = DatabaseFile::new(&setup.scratch.join(name));
-        let mut command = Command::new(&setup.server);
-        command.args(["serve-workload", NAME]);
         let blueprint = Blueprint {
             settings,
             file: file.path().to_owned(),
@@ -85,8 +83,11 @@ impl Workload for SqliteOltp {
         };
         let mut group = Group::begin(&setup.undo)?;
         let environment = Settings::environment(&setup.settings)?;
-        command.envs(environment.pairs()).env(MARK, group.mark());
-        let peer = Peer::spawn(NAME, command, self.patience)?;
+        let start = Start::new(&setup.server)
+            .args(["serve-workload", NAME])
+            .with(environment.pairs())
+            .with([(MARK, group.mark())]);
+        let peer = Peer::spawn(NAME, start, self.patience)?;
         // It does nothing before it is asked to start.
         group.admit(peer.pid());
         let mut sqlite = Sqlite { peer, environment, _group: group, _file: file };

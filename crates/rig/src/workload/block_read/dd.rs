@@ -4,9 +4,10 @@
 use super::settings::Settings;
 use crate::process::{Process, Program};
 use crate::undo::Undo;
-use crate::workload::kernel_counts::IoCounts;
 use crate::workload::{Drive, SliceOutput};
 use anyhow::{Context as _, ensure};
+use kneepoint_machine::proc::io;
+use kneepoint_machine::proc::process::position;
 use kneepoint_vocab::Nanos;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,7 @@ impl Crowd {
 
     /// Read system calls of all of them so far.
     pub(super) fn read_calls(&self) -> anyhow::Result<u64> {
-        let calls = self.members.iter().map(|dd| Ok(IoCounts::of(dd.pid())?.read_calls));
+        let calls = self.members.iter().map(|dd| Ok(io::of(dd.pid())?.read_calls));
         calls.sum()
     }
 
@@ -134,9 +135,7 @@ fn clients(per_client: &[u64]) -> u32 {
 /// It takes its start of time after it opened the device and catches signals long before; asked
 /// for a report in between, it counts the time from the machine's start.
 fn reads(pid: u32) -> bool {
-    let about = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/0")).unwrap_or_default();
-    let place = about.lines().find_map(|line| line.strip_prefix("pos:"));
-    place.and_then(|place| place.trim().parse::<u64>().ok()).is_some_and(|place| place > 0)
+    position(pid, 0).is_some_and(|place| place > 0)
 }
 
 /// How many whole reports a dd has written.

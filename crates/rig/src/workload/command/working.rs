@@ -1,11 +1,10 @@
 //! Which threads of a command do its work, and when it ended.
 
 use crate::process::Process;
-use crate::undo::family;
 use anyhow::Context as _;
+use kneepoint_machine::proc::tasks;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::collections::BTreeMap;
-use std::fs;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -92,19 +91,8 @@ fn busiest(threads: Vec<(u32, u64)>, clients: usize) -> Vec<u32> {
 
 /// CPU time of every thread of a family, in ns.
 fn running(root: u32) -> BTreeMap<u32, u64> {
-    let mut found = BTreeMap::new();
-    for (pid, _) in family(root) {
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks {
-            let tid = task.file_name().to_str().and_then(|name| name.parse().ok());
-            let stat = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            let spent = stat.split_whitespace().next().and_then(|first| first.parse().ok());
-            if let (Some(tid), Some(spent)) = (tid, spent) {
-                found.insert(tid, spent);
-            }
-        }
-    }
-    found
+    let counts = tasks::counts(&tasks::family(&[root]));
+    counts.into_iter().map(|(tid, (_, counted))| (tid, counted.running)).collect()
 }
 
 /// Sees a process end, without ending its guard's hold of the process id.

@@ -5,12 +5,14 @@ use crate::process::{Process, Program};
 use crate::search_path::SearchPath;
 use crate::undo::Undo;
 use crate::workload::SliceOutput;
-use crate::workload::kernel_counts::{self, agreed, calls_beside_first_thread, has_ended};
+use crate::workload::kernel_counts::{agreed, calls_beside_first_thread, has_ended};
 use anyhow::{Context as _, bail, ensure};
+use kneepoint_machine::proc::io;
+use kneepoint_machine::proc::process::descriptors;
 use kneepoint_vocab::{CountCheck, Nanos};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -38,7 +40,7 @@ impl Member {
     /// Looks whether so many of its threads write by now.
     fn look(&mut self, writers: usize) -> bool {
         let pid = self.process.pid();
-        let mut threads = kernel_counts::threads(pid, "sysbench");
+        let mut threads = io::of_threads_named(pid, "sysbench");
         // The first thread only waits for the others.
         threads.retain(|(tid, done)| *tid != pid && done.write_calls > 0);
         if threads.len() == writers {
@@ -118,10 +120,8 @@ impl Crew {
     pub(super) fn seen(&self, place: &Path) -> Seen {
         let mut openers: BTreeMap<PathBuf, u32> = BTreeMap::new();
         for pid in self.pids() {
-            let links = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-            let targets = links.filter_map(|link| fs::read_link(link.path()).ok());
-            let mut open: Vec<PathBuf> =
-                targets.filter(|path| path.starts_with(place) && is_written(path)).collect();
+            let ours = |path: &PathBuf| path.starts_with(place) && is_written(path);
+            let mut open: Vec<PathBuf> = descriptors(pid).into_iter().filter(ours).collect();
             open.sort_unstable();
             open.dedup();
             for file in open {

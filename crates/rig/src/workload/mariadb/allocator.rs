@@ -4,8 +4,8 @@
 use crate::environment::{PRELOAD, Variables};
 use crate::workload::Need;
 use anyhow::Context as _;
+use kneepoint_machine::proc::process::{environment, mappings};
 use kneepoint_vocab::Proof;
-use std::fs;
 use std::path::PathBuf;
 
 /// Where the server's allocations come from.
@@ -75,9 +75,9 @@ impl Allocator {
         process: u32,
         variables: &Variables,
     ) -> anyhow::Result<Option<Proof>> {
-        let maps = read(process, "maps")?;
-        let environment = read(process, "environ")?;
-        let found = of(&maps, &environment);
+        let maps = mappings(process).context("the server's mappings cannot be read")?;
+        let environment = environment(process).context("its environment cannot be read")?;
+        let found = of(&maps, &String::from_utf8_lossy(&environment));
         let set: Vec<String> =
             variables.pairs().map(|(name, value)| format!("{name}={value}")).collect();
         let meant = of(variables.get(PRELOAD).unwrap_or_default(), &set.join("\0"));
@@ -103,12 +103,6 @@ fn of(maps: &str, environment: &str) -> Option<Allocator> {
         found.push(if one_arena { Allocator::LibcOneArena } else { Allocator::Libc });
     }
     (found.len() == 1).then(|| found[0])
-}
-
-fn read(process: u32, file: &str) -> anyhow::Result<String> {
-    let path = format!("/proc/{process}/{file}");
-    let bytes = fs::read(&path).with_context(|| format!("{path} cannot be read"))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// A shared library where the linker's standard places are.

@@ -10,6 +10,7 @@ use crate::shown;
 use crate::undo::Undo;
 use crate::workload::{Description, Setup};
 use anyhow::{Context as _, bail, ensure};
+use kneepoint_machine::proc::process::has_thread;
 use kneepoint_vocab::Proof;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -260,7 +261,7 @@ impl Instance {
     pub(super) fn own_thread(&self, thread: u32) -> anyhow::Result<u32> {
         let pid = self.pid();
         ensure!(
-            Path::new(&format!("/proc/{pid}/task/{thread}")).exists(),
+            has_thread(pid, thread),
             "thread {thread} is to serve a client, but is none of mariadbd's (process {pid})"
         );
         Ok(thread)

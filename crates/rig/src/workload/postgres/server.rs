@@ -9,8 +9,9 @@ use crate::environment::Variables;
 use crate::placement;
 use crate::priority;
 use crate::process::{Account, Process, Program};
-use crate::undo::{Undo, family};
+use crate::undo::Undo;
 use anyhow::Context as _;
+use kneepoint_machine::proc::tasks::family;
 use rustix::process::Signal;
 use std::net::TcpListener;
 use std::path::Path;
@@ -98,7 +99,7 @@ impl Server {
             server.set_password()?;
         }
         // Each of its processes leads a session, and so a scheduling group, of its own.
-        for (member, _) in family(server.pid()) {
+        for member in family(&[server.pid()]) {
             priority::raise_other(member);
         }
         Ok(server)
@@ -127,7 +128,7 @@ impl Server {
         if cpus.is_empty() {
             return Ok(());
         }
-        family(self.pid()).iter().try_for_each(|(member, _)| placement::pin(*member, cpus))
+        family(&[self.pid()]).iter().try_for_each(|member| placement::pin(*member, cpus))
     }
 
     /// Fails once it has ended.

@@ -6,6 +6,8 @@
 use super::ffi;
 use super::settings::{Allocator, Cache, Database, Settings};
 use anyhow::Context as _;
+use kneepoint_machine::own_pid;
+use kneepoint_machine::proc::process::mappings;
 use kneepoint_vocab::Proof;
 use rusqlite::{Connection, OptionalExtension as _};
 use std::path::Path;
@@ -149,7 +151,7 @@ fn mmap_size(settings: &Settings, connections: &[&Connection]) -> anyhow::Result
 }
 
 fn mapped(settings: &Settings, file: &Path, connections: usize) -> anyhow::Result<Proof> {
-    let maps = std::fs::read_to_string("/proc/self/maps").context("/proc/self/maps")?;
+    let maps = mappings(own_pid()).context("the mappings cannot be read")?;
     let name = file.to_string_lossy();
     let found = maps.lines().filter(|line| line.ends_with(name.as_ref())).count();
     let (expected, active) = if settings.mmap > 0 {

@@ -6,23 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Kernel ids of the threads of a process, ascending; empty where it is gone.
 #[must_use]
 pub fn threads(pid: u32) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let mut found: Vec<u32> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
-        .collect();
-    found.sort_unstable();
-    found
+    super::numbers(&format!("{pid}/task")).unwrap_or_default()
 }
 
 /// Every process, ascending; empty where `/proc` cannot be listed.
 #[must_use]
 pub fn processes() -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids: Vec<u32> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    pids.sort_unstable();
-    pids
+    super::numbers("").unwrap_or_default()
 }
 
 /// The kernel's own threads, ascending; empty where they cannot be seen, as in a container.
@@ -32,7 +22,7 @@ pub fn kernel_threads() -> BTreeSet<u32> {
     if !super::stat::read_process(PARENT).is_some_and(|stat| stat.kernel) {
         return BTreeSet::new();
     }
-    let children = std::fs::read_to_string(format!("/proc/{PARENT}/task/{PARENT}/children"));
+    let children = super::text(&format!("{PARENT}/task/{PARENT}/children"));
     let children = children.unwrap_or_default();
     let mut found: BTreeSet<u32> = children.split_ascii_whitespace().flat_map(str::parse).collect();
     found.insert(PARENT);
@@ -49,12 +39,30 @@ pub fn family(roots: &[u32]) -> Vec<u32> {
             continue;
         }
         for tid in threads(pid) {
-            let path = format!("/proc/{pid}/task/{tid}/children");
-            let Ok(text) = std::fs::read_to_string(path) else { continue };
+            let Ok(text) = super::text(&format!("{pid}/task/{tid}/children")) else { continue };
             open.extend(text.split_ascii_whitespace().flat_map(str::parse::<u32>));
         }
     }
     known.into_iter().collect()
+}
+
+/// The same of one process, each with its birth: what tells it from a later one of its id. Empty
+/// where it is gone.
+#[must_use]
+pub fn family_with_births(root: u32) -> Vec<(u32, u64)> {
+    with_births(family(&[root]))
+}
+
+/// The processes of a session, each with its birth. The number of a session that has members is
+/// given to nobody else.
+#[must_use]
+pub fn session(leader: u32) -> Vec<(u32, u64)> {
+    let ours = |pid: &u32| super::process::session(*pid) == Some(leader);
+    with_births(processes().into_iter().filter(ours).collect())
+}
+
+fn with_births(pids: Vec<u32>) -> Vec<(u32, u64)> {
+    pids.into_iter().filter_map(|pid| Some((pid, super::process::birth(pid)?))).collect()
 }
 
 /// Scheduler counts of all threads of `pids`: tid to (pid, counts).
@@ -81,9 +89,8 @@ pub fn parse_cpu_list(text: &str) -> Vec<u32> {
 /// CPUs that this process may use, ascending.
 #[must_use]
 pub fn allowed_cpus() -> Vec<u32> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let found = parse_cpu_list(list.unwrap_or("0"));
+    let list = super::process::own_status("Cpus_allowed_list");
+    let found = parse_cpu_list(list.as_deref().unwrap_or("0"));
     if found.is_empty() { vec![0] } else { found }
 }
 
@@ -107,10 +114,12 @@ mod tests {
 
     #[test]
     fn own_threads_and_family_are_found() {
-        let own = std::process::id();
+        let own = crate::own_pid();
         assert!(threads(own).contains(&own));
         assert!(family(&[own]).contains(&own));
         assert!(counts(&[own]).contains_key(&own));
-        assert!(threads(u32::MAX).is_empty());
+        assert!(threads(u32::MAX).is_empty() && family_with_births(u32::MAX).is_empty());
+        let leader = crate::proc::process::session(own).unwrap();
+        assert!(leader == 0 || session(leader).iter().any(|(pid, _)| *pid == own));
     }
 }

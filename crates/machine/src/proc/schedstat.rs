@@ -34,7 +34,7 @@ pub fn parse(text: &str) -> Option<SchedStat> {
 /// Reads one thread's; `None` where it is gone.
 #[must_use]
 pub fn read(pid: u32, tid: u32) -> Option<SchedStat> {
-    parse(&std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?)
+    parse(&super::text(&format!("{pid}/task/{tid}/schedstat")).ok()?)
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn own_thread_is_readable() {
-        let own = std::process::id();
+        let own = crate::own_pid();
         assert!(read(own, own).is_some());
     }
 }

@@ -51,7 +51,7 @@ pub fn parse_machine(text: &str, cpus: &[u32]) -> Option<CpuTicks> {
 /// Reads the machine's ticks over `cpus` (all where empty).
 #[must_use]
 pub fn read_machine(cpus: &[u32]) -> Option<CpuTicks> {
-    parse_machine(&std::fs::read_to_string("/proc/stat").ok()?, cpus)
+    parse_machine(&super::text("stat").ok()?, cpus)
 }
 
 /// Length of a tick in ns, from the kernel's constant of 100 ticks a second in all its files.
@@ -69,12 +69,22 @@ pub struct TaskStat {
     pub state: char,
     /// Parent process.
     pub parent: u32,
+    /// Session; 0 where its leader is outside this PID namespace.
+    pub session: u32,
     /// Whether it is a thread of the kernel.
     pub kernel: bool,
     /// CPU of children that were waited for, in ticks.
     pub children: u64,
     /// Birth, in ticks since boot.
     pub birth: u64,
+}
+
+impl TaskStat {
+    /// Whether it has ended, though its parent has not noticed yet.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
 }
 
 /// Parses it. The name may hold spaces and brackets, so the last `)` ends it.
@@ -88,6 +98,7 @@ pub fn parse_task(text: &str) -> Option<TaskStat> {
         comm,
         state: fields.first()?.chars().next()?,
         parent: u32::try_from(number(1)?).ok()?,
+        session: u32::try_from(number(3)?).ok()?,
         kernel: number(6)? & PF_KTHREAD != 0,
         children: number(13)? + number(14)?,
         birth: number(19)?,
@@ -97,13 +108,13 @@ pub fn parse_task(text: &str) -> Option<TaskStat> {
 /// Reads one thread's; `None` where it is gone.
 #[must_use]
 pub fn read_task(pid: u32, tid: u32) -> Option<TaskStat> {
-    parse_task(&std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?)
+    parse_task(&super::text(&format!("{pid}/task/{tid}/stat")).ok()?)
 }
 
 /// Reads one process's, with the sums over its threads; `None` where it is gone.
 #[must_use]
 pub fn read_process(pid: u32) -> Option<TaskStat> {
-    parse_task(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_task(&super::text(&format!("{pid}/stat")).ok()?)
 }
 
 #[cfg(test)]
@@ -124,10 +135,11 @@ mod tests {
 
     #[test]
     fn names_with_brackets_are_whole() {
-        let text = "42 (a) (b) c) S 7 1 1 0 -1 4194304 1 2 3 4 5 6 70 80 20 0 3 0 999 1 2";
+        let text = "42 (a) (b) c) S 7 1 5 0 -1 4194304 1 2 3 4 5 6 70 80 20 0 3 0 999 1 2";
         let task = parse_task(text).unwrap();
         assert_eq!(task.comm, "a) (b) c");
-        assert_eq!((task.state, task.parent, task.birth), ('S', 7, 999));
+        assert_eq!((task.state, task.parent, task.session, task.birth), ('S', 7, 5, 999));
+        assert!(!task.has_ended() && parse_task(&text.replace(") S", ") Z")).unwrap().has_ended());
         assert_eq!(task.children, 150);
         assert!(!task.kernel);
         let flags = text.replace("4194304", "2129984");
