@@ -197,7 +197,8 @@ impl Profiler<'_> {
             settle: Nanos(0),
             length: self.plan.slice,
         };
-        let taken = slice::take(&mut self.attached, Some(&mut self.probe), &shape, &self.clock, stop)?;
+        let taken =
+            slice::take(&mut self.attached, Some(&mut self.probe), &shape, &self.clock, stop)?;
         let lives = self.attached.lives();
         // A scrap of a window says less than nothing beside whole ones.
         let scrap = taken.window.length.0 * 2 < self.plan.slice.0 && self.store.written() > 0;

@@ -7,7 +7,9 @@ use kneepoint_machine::here;
 use kneepoint_machine::windows::{Target, Windows};
 use kneepoint_probe::{CpuMeter, Instruments};
 use kneepoint_rig::{CpuSets, Drive, SliceOutput, System};
-use kneepoint_vocab::{Fact, MachineName, Nanos, Pollution, Settling, Stability, StackRecord, Window};
+use kneepoint_vocab::{
+    Fact, MachineName, Nanos, Pollution, Settling, Stability, StackRecord, Window,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to take a slice.

@@ -285,7 +285,10 @@ mod tests {
         assert_eq!(told(running.wait().unwrap()), "exit code 3");
         let finished = Start::new("sh").args(["-c", "echo out; echo bad >&2"]).finish().unwrap();
         assert!(finished.status.success());
-        assert_eq!((&finished.printed[..], &finished.complained[..]), (&b"out\n"[..], &b"bad\n"[..]));
+        assert_eq!(
+            (&finished.printed[..], &finished.complained[..]),
+            (&b"out\n"[..], &b"bad\n"[..])
+        );
     }
 
     #[test]

@@ -8,9 +8,9 @@
 
 use crate::undo::{Action, Change, Undo, remove_shared_memory, send};
 use anyhow::bail;
+use kneepoint_machine::own_pid;
 use kneepoint_machine::proc::process::{birth, environment, name};
 use kneepoint_machine::proc::{self, tasks};
-use kneepoint_machine::own_pid;
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};

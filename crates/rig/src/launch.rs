@@ -47,7 +47,8 @@ pub(crate) fn launch(words: &[OsString]) -> anyhow::Result<()> {
     if let Some((user, group)) = identity(account)? {
         start = start.owned_by(user, group);
     }
-    Err(here().become_program(start)).with_context(|| format!("{} cannot be started", program.display()))
+    Err(here().become_program(start))
+        .with_context(|| format!("{} cannot be started", program.display()))
 }
 
 fn identity(account: &OsStr) -> anyhow::Result<Option<(u32, u32)>> {

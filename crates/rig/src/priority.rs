@@ -116,7 +116,9 @@ mod tests {
         let own = || policy(&fs::read_to_string("/proc/thread-self/stat").unwrap());
         let before = own();
         let Some(prompt) = Prompt::begin() else {
-            println!("SKIP a_prompt_thread_is_prompt_alone_and_only_until_it_is_dropped: no right to it");
+            println!(
+                "SKIP a_prompt_thread_is_prompt_alone_and_only_until_it_is_dropped: no right to it"
+            );
             return;
         };
         assert_eq!(own(), "1");

@@ -8,11 +8,8 @@ const MOST_LINES: usize = 600;
 const MOST_COLUMNS: usize = 100;
 
 /// Where `unsafe` may stand: the probe, a thread's scheduling, and SQLite's C calls.
-const UNSAFE_ALLOWED: [&str; 3] = [
-    "crates/probe/",
-    "crates/machine/src/realtime.rs",
-    "crates/rig/src/workload/sqlite/ffi.rs",
-];
+const UNSAFE_ALLOWED: [&str; 3] =
+    ["crates/probe/", "crates/machine/src/realtime.rs", "crates/rig/src/workload/sqlite/ffi.rs"];
 
 /// Crates that are pure functions of their arguments.
 const PURE: [&str; 5] = ["analysis", "report", "stats", "model", "vocab"];

@@ -114,7 +114,8 @@ impl Probe {
     /// A window is already open, the probe is detached, no target lives, or a map failed.
     pub fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
         // Where this process may open no more files, nothing can be said of anybody.
-        kneepoint_machine::proc::numbers("").map_err(|error| ProbeError::Sampling(error.to_string()))?;
+        kneepoint_machine::proc::numbers("")
+            .map_err(|error| ProbeError::Sampling(error.to_string()))?;
         let alive = |pid: &u32| !crate::proc::tasks::threads(*pid).is_empty();
         if !target.pids.iter().any(alive) {
             return Err(ProbeError::NoTarget(target.pids.clone()));

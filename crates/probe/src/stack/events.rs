@@ -180,4 +180,3 @@ fn map(event: &Event, pages: usize) -> Result<Ring, StackError> {
         }),
     }
 }
-
