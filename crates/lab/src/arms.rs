@@ -31,7 +31,7 @@ impl Ground {
         let baseline = options.recipe.arms().into_iter().find(|arm| arm.plan.id.0 == BASELINE);
         if let Some(arm) = baseline {
             let setup = setup(options, plan, &ground, arm, 0);
-            options.recipe.workload.prepare(&setup).context("preparing the system")?;
+            options.recipe.baseline.prepare(&setup).context("preparing the system")?;
         }
         Ok(ground)
     }

@@ -45,7 +45,7 @@ const STEAL_LIMIT: Ratio = Ratio(0.01);
 pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
     let recipe = &options.recipe;
     let protocol = &recipe.protocol;
-    let clients_are = recipe.workload.clients(&recipe.settings);
+    let clients_are = recipe.baseline.clients();
     let kept = generator_cores(options, clients_are, cores);
     let axis = cores_axis(options, cores, kept)?;
     let levels = levels(options.levels.as_ref().unwrap_or(&recipe.clients), &axis);
@@ -67,7 +67,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         sweep_arms: recipe.sweep_treatments.iter().map(|one| ArmId::new(&one.id)).collect(),
         slice: protocol.slice.unwrap_or(SLICE),
         ramp: protocol.ramp.unwrap_or(RAMP),
-        settle: match recipe.workload.tells_progress(&recipe.settings) {
+        settle: match recipe.baseline.tells_progress() {
             true => protocol.settle.unwrap_or(SETTLE),
             false => Nanos(0),
         },

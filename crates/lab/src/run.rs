@@ -354,7 +354,7 @@ impl Runner<'_> {
     /// steady; where the plan fixes the length, so long.
     fn warm_up(&mut self) -> Result<()> {
         let recipe = &self.options.recipe;
-        if recipe.workload.fresh_each_slice(&recipe.settings) {
+        if recipe.baseline.fresh_each_slice() {
             self.steady = true;
             return Ok(());
         }
@@ -460,7 +460,7 @@ impl Runner<'_> {
     /// What disturbed a slice, if anything did.
     fn disturbance(&self, taken: &Taken) -> Option<Disturbance> {
         let recipe = &self.options.recipe;
-        let fixed_work = recipe.workload.fixed_work(&recipe.settings);
+        let fixed_work = recipe.baseline.fixed_work();
         disturbance(self.plan, taken.pollution, taken.window.length, fixed_work)
     }
 

@@ -54,5 +54,6 @@ pub use recipe::{LevelSpec, Recipe, RecipeError};
 pub use search_path::SearchPath;
 pub use treatment::Treatment;
 pub use workload::{
-    CpuSets, Description, Drive, Need, Setup, SliceOutput, System, Tally, Workload, serve,
+    Configured, CpuSets, Description, Drive, Need, Setup, SliceOutput, System, Tally, Workload,
+    serve,
 };

@@ -16,11 +16,12 @@ pub use level::LevelSpec;
 
 use crate::search_path::SearchPath;
 use crate::treatment::{self, Treatment};
-use crate::workload::{Need, Workload};
+use crate::workload::{Configured, Need, Workload};
 use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, LevelOrder, Nanos, Ratio};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Name and text of each recipe that is part of Kneepoint.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -52,6 +53,8 @@ pub struct Recipe {
     pub workload: &'static dyn Workload,
     /// The baseline's settings of the workload, as written; defaults are not filled in.
     pub settings: BTreeMap<String, String>,
+    /// The baseline as these settings make it.
+    pub baseline: Arc<dyn Configured>,
     /// Levels of the sweep, as written.
     pub clients: Vec<LevelSpec>,
     /// The level at which treatments are tried; one of `clients`.
@@ -70,7 +73,7 @@ pub struct Recipe {
 }
 
 /// How a published measurement was taken: one configuration, long slices, no treatments.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Published {
     /// Warm-up at the focus level.
     pub warm_up: Nanos,
@@ -88,6 +91,8 @@ pub struct Published {
     pub order: LevelOrder,
     /// Settings of the workload; those that the document does not name are the recipe's.
     pub settings: BTreeMap<String, String>,
+    /// The system as these settings make it.
+    pub system: Arc<dyn Configured>,
 }
 
 /// What a recipe asks of the protocol; where it is silent, the planner decides.
@@ -190,6 +195,7 @@ impl Recipe {
             return Err(RecipeError::NotPublished { name: self.name, having: having.join(", ") });
         };
         self.settings.clone_from(&published.settings);
+        self.baseline = published.system.clone();
         self.treatments.clear();
         self.sweep_treatments.clear();
         self.follows = Some(published);

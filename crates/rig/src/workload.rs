@@ -19,11 +19,14 @@ use crate::environment::{self, Variables};
 use crate::launch;
 use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
+use anyhow::Context as _;
 use kneepoint_vocab::{ArmId, Clients, CountCheck, Latency, Nanos, Proof, Stability};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// All workloads.
 pub static ALL: &[&dyn Workload] = &[
@@ -137,7 +140,7 @@ pub struct SettingError {
     pub problem: String,
 }
 
-/// Something that can be brought up as a system under test.
+/// Something that can be brought up as a system under test: what recipes name.
 pub trait Workload: Sync {
     /// Its name in recipes.
     fn name(&self) -> &'static str;
@@ -145,43 +148,76 @@ pub trait Workload: Sync {
     /// One line for people.
     fn summary(&self) -> &'static str;
 
-    /// What the machine must have for it with these settings, programs being looked for in
-    /// `path`; empty where it runs anywhere.
-    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need>;
-
-    /// Where the clients of its systems live, with these settings.
-    fn clients(&self, settings: &BTreeMap<String, String>) -> Clients {
-        let _ = settings;
-        Clients::Inside
-    }
-
-    /// Whether each slice is a run of a new process: such a system has nothing to warm up.
-    fn fresh_each_slice(&self, settings: &BTreeMap<String, String>) -> bool {
-        let _ = settings;
-        false
-    }
-
-    /// Whether clients do a fixed amount of work: their slice may end long before its time.
-    fn fixed_work(&self, settings: &BTreeMap<String, String>) -> bool {
-        self.fresh_each_slice(settings)
-    }
-
-    /// Settings that [`Workload::prepare`] alone uses: they are the baseline's for all variants.
+    /// Settings that [`Configured::prepare`] alone uses: they are the baseline's for all variants.
     fn made_once(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether systems with these settings tell their [`System::progress`].
-    fn tells_progress(&self, settings: &BTreeMap<String, String>) -> bool {
-        let _ = settings;
-        false
+    /// The system that these settings make: the one place where they are read.
+    ///
+    /// # Errors
+    /// The first setting that makes none.
+    fn configure(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Arc<dyn Configured>, SettingError>;
+
+    /// What the machine must have for it with these settings, programs being looked for in
+    /// `path`; empty where the settings make no system.
+    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+        self.configure(settings).map_or_else(|_| Vec::new(), |system| system.needs(path))
     }
 
     /// Whether these settings make a system.
     ///
     /// # Errors
     /// The first setting that does not.
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError>;
+    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
+        self.configure(settings).map(drop)
+    }
+
+    /// [`Configured::prepare`] of the settings in `setup`.
+    ///
+    /// # Errors
+    /// They make no system, or like there.
+    fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
+        self.configure(&setup.settings).context(self.name())?.prepare(setup)
+    }
+
+    /// [`Configured::start`] of the settings in `setup`.
+    ///
+    /// # Errors
+    /// They make no system, or like there.
+    fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
+        self.configure(&setup.settings).context(self.name())?.start(setup)
+    }
+}
+
+/// A workload whose settings were read.
+pub trait Configured: fmt::Debug + Send + Sync {
+    /// What the machine must have for it, programs being looked for in `path`; empty where it
+    /// runs anywhere.
+    fn needs(&self, path: &SearchPath) -> Vec<Need>;
+
+    /// Where the clients of its systems live.
+    fn clients(&self) -> Clients {
+        Clients::Inside
+    }
+
+    /// Whether each slice is a run of a new process: such a system has nothing to warm up.
+    fn fresh_each_slice(&self) -> bool {
+        false
+    }
+
+    /// Whether clients do a fixed amount of work: their slice may end long before its time.
+    fn fixed_work(&self) -> bool {
+        self.fresh_each_slice()
+    }
+
+    /// Whether its systems tell their [`System::progress`].
+    fn tells_progress(&self) -> bool {
+        false
+    }
 
     /// Makes what all starts of all arms share, such as a loaded database to copy; once a run,
     /// with the baseline's settings, before any start. It lies in [`Setup::scratch`].
@@ -196,7 +232,7 @@ pub trait Workload: Sync {
     /// Brings the system up, warm and idle.
     ///
     /// # Errors
-    /// The settings are wrong, or it does not come up; nothing is left behind then.
+    /// It does not come up; nothing is left behind then.
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>>;
 }
 

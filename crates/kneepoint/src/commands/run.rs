@@ -19,7 +19,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     let plan = kneepoint_lab::plan(&options, host.cores)?;
     if args.dry_run {
         kneepoint_lab::require(&options)?;
-        let fixed_work = options.recipe.workload.fixed_work(&options.recipe.settings);
+        let fixed_work = options.recipe.baseline.fixed_work();
         return show_plan(&plan, fixed_work, args.json);
     }
     let stop = signals::stop_on_signals()?;

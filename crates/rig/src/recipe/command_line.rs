@@ -28,13 +28,14 @@ impl Recipe {
         })?;
         let mut settings = counting;
         settings.insert("run".to_owned(), line.clone());
-        Command.check(&settings)?;
+        let baseline = Command.configure(&settings)?;
         Ok(Self {
             name: "command".to_owned(),
             summary: line.replace(char::is_control, " "),
             operation: "operations".to_owned(),
             workload: &Command,
             settings,
+            baseline,
             clients: vec![
                 LevelSpec::Clients(1),
                 LevelSpec::Clients(2),

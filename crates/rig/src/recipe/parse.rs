@@ -6,12 +6,13 @@ use super::variants::{self, VariantText};
 use super::{LevelSpec, Protocol, Recipe};
 use crate::environment;
 use crate::treatment::Treatment;
-use crate::workload::{self, Workload};
+use crate::workload::{self, Configured, Workload};
 use kneepoint_vocab::{Nanos, Ratio};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use toml::Spanned;
 
 #[derive(Deserialize)]
@@ -37,6 +38,9 @@ struct WorkloadText {
     #[serde(default)]
     settings: SettingsText,
 }
+
+/// Settings as texts, and the system that they make.
+pub(super) type Asked = (BTreeMap<String, String>, Arc<dyn Configured>);
 
 /// Settings of a workload, each with its place.
 pub(super) type SettingsText = BTreeMap<String, Spanned<Scalar>>;
@@ -92,10 +96,10 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
     let workload = workload_of(&raw.workload)?;
     let with_changes =
         |changes: &SettingsText| settings_of(workload, &raw.workload.settings, changes);
-    let settings = with_changes(&SettingsText::new())?;
+    let (settings, baseline) = with_changes(&SettingsText::new())?;
     let (clients, focus) = levels_of(&raw.sweep.clients, &raw.sweep.focus)?;
-    let baseline = variants::Baseline { workload, settings: &settings };
-    let treatments = variants::all(baseline, &raw.treatments, &raw.variants)?;
+    let base = variants::Baseline { workload, settings: &settings, system: &*baseline };
+    let treatments = variants::all(base, &raw.treatments, &raw.variants)?;
     let published = raw.protocol.published.as_ref();
     Ok(Recipe {
         name,
@@ -103,6 +107,7 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
         operation: one_line(&raw.operation)?,
         workload,
         settings,
+        baseline,
         clients,
         focus,
         sweep_treatments: sweep_treatments_of(&treatments, &raw.sweep.treatments)?,
@@ -144,15 +149,15 @@ fn settings_of(
     workload: &'static dyn Workload,
     raw: &SettingsText,
     changes: &SettingsText,
-) -> Result<BTreeMap<String, String>, Misfit> {
+) -> Result<Asked, Misfit> {
     let all = raw.iter().chain(changes);
     let settings = all.map(|(key, value)| (key.clone(), value.get_ref().text())).collect();
-    workload.check(&settings).map_err(|error| {
+    let system = workload.configure(&settings).map_err(|error| {
         let of = changes.get(&error.setting).or_else(|| raw.get(&error.setting));
         let span = of.map_or(0..0, Spanned::span);
         Misfit::at(span, error.to_string())
     })?;
-    Ok(settings)
+    Ok((settings, system))
 }
 
 /// Levels, and the one of them in focus.

@@ -1,11 +1,10 @@
 //! `[protocol.published]`: how the document that a recipe comes from took its figures.
 
 use super::error::Misfit;
-use super::parse::{Scalar, SettingsText, count, level_list, levels_of};
+use super::parse::{Asked, Scalar, SettingsText, count, level_list, levels_of};
 use super::{LevelSpec, Published};
 use kneepoint_vocab::{LevelOrder, Nanos};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
@@ -30,7 +29,7 @@ pub(super) struct PublishedText {
 pub(super) fn of(
     raw: &PublishedText,
     focus: LevelSpec,
-    with_changes: impl Fn(&SettingsText) -> Result<BTreeMap<String, String>, Misfit>,
+    with_changes: impl Fn(&SettingsText) -> Result<Asked, Misfit>,
 ) -> Result<Published, Misfit> {
     let counted = |name, value: &Option<Spanned<i64>>, range: RangeInclusive<u32>, default: u32| {
         match value {
@@ -44,6 +43,7 @@ pub(super) fn of(
         Some(own) => levels_of(&raw.clients, own)?,
         None => (level_list(&raw.clients)?, focus),
     };
+    let (settings, system) = with_changes(&raw.settings)?;
     Ok(Published {
         warm_up: Nanos::from_millis(1000 * u64::from(warm_up)),
         slice: Nanos::from_millis(1000 * u64::from(count("slice_s", &raw.slice_s, 1..=DAY)?)),
@@ -52,7 +52,8 @@ pub(super) fn of(
         clients,
         focus,
         order: raw.order.as_ref().map_or(Ok(LevelOrder::Ascending), order)?,
-        settings: with_changes(&raw.settings)?,
+        settings,
+        system,
     })
 }
 

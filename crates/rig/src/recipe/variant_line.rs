@@ -90,7 +90,8 @@ impl Recipe {
             expects: String::new(),
             shown_by: String::new(),
         };
-        let baseline = Baseline { workload: self.workload, settings: &self.settings };
+        let baseline =
+            Baseline { workload: self.workload, settings: &self.settings, system: &*self.baseline };
         match variants::misfit(baseline, &variant, &self.treatments) {
             None => Ok(variant),
             Some((_, problem)) => Err(problem),
@@ -113,7 +114,7 @@ impl Recipe {
     /// What the machine lacks for a variant, and not for the baseline.
     fn lacking(&self, variant: &Treatment) -> Vec<String> {
         let path = SearchPath::own();
-        let own = self.workload.needs(&self.settings, &path);
+        let own = self.baseline.needs(&path);
         let needs = self.workload.needs(&self.settings_of(variant), &path);
         let lacking = needs.into_iter().filter(|need| !need.here && !own.contains(need));
         let told = lacking.map(|need| match need.package.as_str() {

@@ -3,7 +3,7 @@
 use super::error::Misfit;
 use super::parse::{SettingsText, identifier, one_line};
 use crate::treatment::{self, ENVIRONMENT, Treatment};
-use crate::workload::Workload;
+use crate::workload::{Configured, Workload};
 use kneepoint_vocab::ArmId;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -28,6 +28,7 @@ pub(super) struct VariantText {
 pub(super) struct Baseline<'a> {
     pub(super) workload: &'static dyn Workload,
     pub(super) settings: &'a BTreeMap<String, String>,
+    pub(super) system: &'a dyn Configured,
 }
 
 /// Those of the catalogue with these ids, then those of the stanzas.
@@ -47,7 +48,7 @@ pub(super) fn all(
 }
 
 fn of_catalogue(
-    Baseline { workload, settings }: Baseline<'_>,
+    Baseline { workload, settings, .. }: Baseline<'_>,
     id: &Spanned<String>,
     chosen: &[Treatment],
 ) -> Result<Treatment, Misfit> {
@@ -78,7 +79,7 @@ fn of_catalogue(
 
 /// The variant of a stanza that stands behind those that are `chosen`.
 fn own(
-    Baseline { workload, settings }: Baseline<'_>,
+    baseline: Baseline<'_>,
     stanza: &VariantText,
     chosen: &[Treatment],
 ) -> Result<Treatment, Misfit> {
@@ -103,14 +104,14 @@ fn own(
     let variant = Treatment {
         id,
         label: one_line(&stanza.label)?,
-        workload: workload.name().to_owned(),
+        workload: baseline.workload.name().to_owned(),
         over,
         set: texts(set),
         environment: texts(environment),
         expects: String::new(),
         shown_by: String::new(),
     };
-    match misfit(Baseline { workload, settings }, &variant, chosen) {
+    match misfit(baseline, &variant, chosen) {
         None => Ok(variant),
         Some((setting, problem)) => {
             let variables = || stanza.environment.as_ref().map(Spanned::span);
@@ -124,7 +125,7 @@ fn own(
 /// The setting in which a variant is none of this baseline, and why; the setting is empty where it
 /// is no single one.
 pub(super) fn misfit(
-    Baseline { workload, settings }: Baseline<'_>,
+    Baseline { workload, settings, system }: Baseline<'_>,
     variant: &Treatment,
     chosen: &[Treatment],
 ) -> Option<(String, String)> {
@@ -135,10 +136,11 @@ pub(super) fn misfit(
         return Some((name.clone(), problem));
     }
     let changed = treatment::apply(variant, chosen, settings);
-    if let Err(error) = workload.check(&changed) {
-        return Some((error.setting.clone(), error.to_string()));
-    }
-    (workload.clients(&changed) != workload.clients(settings)).then(|| {
+    let own = match workload.configure(&changed) {
+        Ok(own) => own,
+        Err(error) => return Some((error.setting.clone(), error.to_string())),
+    };
+    (own.clients() != system.clients()).then(|| {
         let problem = format!(
             "variant {} moves the clients into the system or out of it: make it another recipe",
             variant.id

@@ -9,7 +9,9 @@ mod fio;
 mod settings;
 
 use super::kernel_counts::{agreed, final_counts, has_ended};
-use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use super::{
+    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+};
 use crate::devices::{self, Loop, Zram};
 use crate::process::Process;
 use crate::search_path::SearchPath;
@@ -24,6 +26,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -61,8 +64,25 @@ impl Workload for BlockRead {
         "small direct reads of block devices by fio or dd, one read at a time a client"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
-        let Ok(settings) = Settings::parse(settings) else { return Vec::new() };
+    fn configure(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Arc<dyn Configured>, SettingError> {
+        let (settings, patience) = (Settings::parse(settings)?, self.patience);
+        Ok(Arc::new(Configuration { settings, patience }))
+    }
+}
+
+/// The workload as it is set.
+#[derive(Debug)]
+struct Configuration {
+    settings: Settings,
+    patience: Duration,
+}
+
+impl Configured for Configuration {
+    fn needs(&self, path: &SearchPath) -> Vec<Need> {
+        let settings = &self.settings;
         let root = rustix::process::geteuid().is_root();
         let mut needs = vec![Need { what: "root".to_owned(), package: String::new(), here: root }];
         match settings.device {
@@ -87,12 +107,8 @@ impl Workload for BlockRead {
         needs
     }
 
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
-        Settings::parse(settings).map(|_| ())
-    }
-
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
-        let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
+        let settings = self.settings.clone();
         let name = format!("{}-{}-", setup.arm, setup.start).replace(['/', '\0'], "-");
         let folder = tempfile::Builder::new()
             .prefix(&name)

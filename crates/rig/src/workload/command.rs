@@ -17,7 +17,9 @@ mod working;
 
 pub(super) use counting::by_rate;
 
-use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use super::{
+    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+};
 use crate::environment;
 use crate::placement;
 use crate::process::{Process, Program, told};
@@ -30,6 +32,7 @@ use rustix::process::Signal;
 use settings::Settings;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -69,49 +72,53 @@ impl Workload for Command {
         "any command line, alone or against a server that the recipe starts"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
-        let Ok(settings) = Settings::parse(settings) else { return Vec::new() };
+    fn made_once(&self) -> &'static [&'static str] {
+        &["setup"]
+    }
+
+    fn configure(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Arc<dyn Configured>, SettingError> {
+        Ok(Arc::new(Settings::parse(settings)?))
+    }
+}
+
+impl Configured for Settings {
+    fn needs(&self, path: &SearchPath) -> Vec<Need> {
         let mut needs: Vec<Need> = Vec::new();
-        let own = settings.path().map_or_else(|| path.clone(), |own| SearchPath::of(own.as_ref()));
-        for program in settings.lines().map(line::Line::program) {
+        let own = self.path().map_or_else(|| path.clone(), |own| SearchPath::of(own.as_ref()));
+        for program in self.lines().map(line::Line::program) {
             if !program.contains('{') && needs.iter().all(|need| need.what != program) {
-                needs.push(need(program, settings.directory.as_deref(), &own));
+                needs.push(need(program, self.directory.as_deref(), &own));
             }
         }
-        let served = settings.start.as_ref().unwrap_or(&settings.run).program();
-        needs.extend(settings.environment.needs(own.find(served).as_deref()));
+        let served = self.start.as_ref().unwrap_or(&self.run).program();
+        needs.extend(self.environment.needs(own.find(served).as_deref()));
         // Every line is started by it.
         needs.push(Need::program("env", "coreutils", path));
         needs
     }
 
-    fn clients(&self, settings: &BTreeMap<String, String>) -> Clients {
-        Settings::parse(settings).map_or(Clients::Inside, |settings| settings.clients())
+    /// In the command, or beside the server that it drives.
+    fn clients(&self) -> Clients {
+        if self.start.is_some() { Clients::Apart } else { Clients::Inside }
     }
 
-    fn fresh_each_slice(&self, settings: &BTreeMap<String, String>) -> bool {
-        self.clients(settings) == Clients::Inside
+    fn fresh_each_slice(&self) -> bool {
+        self.clients() == Clients::Inside
     }
 
-    fn fixed_work(&self, settings: &BTreeMap<String, String>) -> bool {
-        let counted = Settings::parse(settings).is_ok_and(|own| own.counter().is_some());
-        !counted && self.fresh_each_slice(settings)
-    }
-
-    fn made_once(&self) -> &'static [&'static str] {
-        &["setup"]
-    }
-
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
-        Settings::parse(settings).map(|_| ())
+    fn fixed_work(&self) -> bool {
+        self.counter().is_none() && self.fresh_each_slice()
     }
 
     fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
-        instance::set_up(&read(setup)?, setup)
+        instance::set_up(self, setup)
     }
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
-        let settings = read(setup)?;
+        let settings = self.clone();
         let instance = Instance::start(&settings, setup)?;
         let counter = settings.counter().cloned();
         let count = counter.map(|counter| Count::begin(counter, &instance)).transpose()?;
@@ -126,10 +133,6 @@ impl Workload for Command {
             counted_by: None,
         }))
     }
-}
-
-fn read(setup: &Setup) -> anyhow::Result<Settings> {
-    Settings::parse(&setup.settings).with_context(|| NAME.to_owned())
 }
 
 /// A program; one with a path is looked for from where the command will run.

@@ -7,7 +7,9 @@
 mod crew;
 mod settings;
 
-use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use super::{
+    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+};
 use crate::devices::Mount;
 use crate::process::{self, Program};
 use crate::search_path::SearchPath;
@@ -23,6 +25,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -60,8 +63,25 @@ impl Workload for FileWrite {
         "sysbench's random writes to files in memory, to one or to many"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
-        let Ok(settings) = Settings::parse(settings) else { return Vec::new() };
+    fn configure(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Arc<dyn Configured>, SettingError> {
+        let (settings, patience) = (Settings::parse(settings)?, self.patience);
+        Ok(Arc::new(Configuration { settings, patience }))
+    }
+}
+
+/// The workload as it is set.
+#[derive(Debug)]
+struct Configuration {
+    settings: Settings,
+    patience: Duration,
+}
+
+impl Configured for Configuration {
+    fn needs(&self, path: &SearchPath) -> Vec<Need> {
+        let settings = &self.settings;
         let mut needs = vec![Need::program("sysbench", "sysbench", path)];
         let on_image = |needs: &mut Vec<Need>, mkfs: &str, package: &str| {
             let here = rustix::process::geteuid().is_root();
@@ -81,12 +101,8 @@ impl Workload for FileWrite {
         needs
     }
 
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
-        Settings::parse(settings).map(|_| ())
-    }
-
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
-        let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
+        let settings = self.settings.clone();
         let name = format!("{}-{}-", setup.arm, setup.start).replace(['/', '\0'], "-");
         let folder = tempfile::Builder::new()
             .prefix(&name)

@@ -15,12 +15,12 @@ mod sysbench;
 mod template;
 mod told;
 
-use super::{Need, SettingError, Setup, System, Workload};
+use super::{Configured, Need, SettingError, Setup, System, Workload};
 use crate::search_path::SearchPath;
-use anyhow::Context as _;
 use kneepoint_vocab::Clients;
 use settings::{ServerSettings, SmackSettings, SysbenchSettings};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Name of the workload that runs sysbench's own scripts.
@@ -56,34 +56,45 @@ impl Workload for MariadbSysbench {
         "sysbench's scripts on a private MariaDB server, tables in memory"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
-        needs(SysbenchSettings::parse(settings).ok().map(|settings| settings.server), path)
-    }
-
-    fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
-        Clients::Apart
-    }
-
     fn made_once(&self) -> &'static [&'static str] {
         &["tables", "table_size"]
     }
 
-    fn tells_progress(&self, _: &BTreeMap<String, String>) -> bool {
+    fn configure(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Arc<dyn Configured>, SettingError> {
+        let settings = SysbenchSettings::parse(settings)?;
+        Ok(Arc::new(Sysbenched { settings, own: self.clone() }))
+    }
+}
+
+/// `mariadb-sysbench` as it is set.
+#[derive(Debug)]
+struct Sysbenched {
+    settings: SysbenchSettings,
+    own: MariadbSysbench,
+}
+
+impl Configured for Sysbenched {
+    fn needs(&self, path: &SearchPath) -> Vec<Need> {
+        needs(&self.settings.server, path)
+    }
+
+    fn clients(&self) -> Clients {
+        Clients::Apart
+    }
+
+    fn tells_progress(&self) -> bool {
         true
     }
 
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
-        SysbenchSettings::parse(settings).map(|_| ())
-    }
-
     fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
-        let settings = SysbenchSettings::parse(&setup.settings).context(SYSBENCH)?;
-        sysbench::prepare(setup, &settings, self.patience)
+        sysbench::prepare(setup, &self.settings, self.own.patience)
     }
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
-        let settings = SysbenchSettings::parse(&setup.settings).context(SYSBENCH)?;
-        sysbench::start(setup, settings, self.generator, self.patience)
+        sysbench::start(setup, self.settings.clone(), self.own.generator, self.own.patience)
     }
 }
 
@@ -108,55 +119,63 @@ impl Workload for MariadbSmack {
         "super-smack's rounds on a private MariaDB server, a process for each client"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
-        let settings = SmackSettings::parse(settings).ok();
-        let mut needs = needs(settings.map(|settings| settings.server), path);
-        needs.push(Need::program("sh", "dash", path));
-        needs
-    }
-
-    fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
-        Clients::Apart
-    }
-
-    fn tells_progress(&self, settings: &BTreeMap<String, String>) -> bool {
-        SmackSettings::parse(settings).is_ok_and(|settings| settings.rounds.is_none())
-    }
-
-    fn fixed_work(&self, settings: &BTreeMap<String, String>) -> bool {
-        SmackSettings::parse(settings).is_ok_and(|settings| settings.rounds.is_some())
-    }
-
     fn made_once(&self) -> &'static [&'static str] {
         &["rows"]
     }
 
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
-        SmackSettings::parse(settings).map(|_| ())
+    fn configure(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Arc<dyn Configured>, SettingError> {
+        let (settings, patience) = (SmackSettings::parse(settings)?, self.patience);
+        Ok(Arc::new(Smacked { settings, patience }))
+    }
+}
+
+/// `mariadb-smack` as it is set.
+#[derive(Debug)]
+struct Smacked {
+    settings: SmackSettings,
+    patience: Duration,
+}
+
+impl Configured for Smacked {
+    fn needs(&self, path: &SearchPath) -> Vec<Need> {
+        let mut needs = needs(&self.settings.server, path);
+        needs.push(Need::program("sh", "dash", path));
+        needs
+    }
+
+    fn clients(&self) -> Clients {
+        Clients::Apart
+    }
+
+    fn tells_progress(&self) -> bool {
+        self.settings.rounds.is_none()
+    }
+
+    fn fixed_work(&self) -> bool {
+        self.settings.rounds.is_some()
     }
 
     fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
-        let settings = SmackSettings::parse(&setup.settings).context(SMACK)?;
-        smack::prepare(setup, &settings, self.patience)
+        smack::prepare(setup, &self.settings, self.patience)
     }
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
-        let settings = SmackSettings::parse(&setup.settings).context(SMACK)?;
-        smack::start(setup, settings, self.patience)
+        smack::start(setup, self.settings.clone(), self.patience)
     }
 }
 
 /// Programs and libraries without which a server does not run as it should.
-fn needs(settings: Option<ServerSettings>, path: &SearchPath) -> Vec<Need> {
+fn needs(settings: &ServerSettings, path: &SearchPath) -> Vec<Need> {
     let mut needs = vec![
         Need::program("mariadbd", "mariadb-server-core", path),
         Need::program("mariadb-install-db", "mariadb-server-core", path),
         Need::program("mariadb", "mariadb-client-core", path),
         Need::program(GENERATOR, "sysbench", path),
     ];
-    if let Some(settings) = settings {
-        needs.extend(settings.allocator.need());
-        needs.extend(settings.environment.needs(path.find("mariadbd").as_deref()));
-    }
+    needs.extend(settings.allocator.need());
+    needs.extend(settings.environment.needs(path.find("mariadbd").as_deref()));
     needs
 }

@@ -7,20 +7,23 @@
 mod kernel_log;
 
 use super::command::by_rate;
-use super::settings::Reader;
-use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use super::settings;
+use super::{
+    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+};
 use crate::environment::Variables;
 use crate::process::{Process, Program, told};
 use crate::search_path::SearchPath;
 use crate::shown;
-use crate::treatment::ENVIRONMENT;
 use crate::undo::Undo;
 use anyhow::{Context as _, anyhow, ensure};
 use kernel_log::{KERNEL, KernelLog};
 use kneepoint_vocab::{Failure, Nanos, Stability};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The workload's name.
@@ -41,7 +44,7 @@ const CLASSES: [(&str, &[&str]); 8] = [
     ("fork", &["--fork-max", "2"]),
 ];
 /// Classes where none are named.
-const DEFAULT: &str = "cpu vm hdd switch sock fork";
+const DEFAULT: [&str; 6] = ["cpu", "vm", "hdd", "switch", "sock", "fork"];
 
 /// The workload `overload`.
 #[derive(Clone, Copy, Debug)]
@@ -49,38 +52,43 @@ pub struct Overload;
 
 type Class = (&'static str, &'static [&'static str]);
 
-fn classes(settings: &BTreeMap<String, String>) -> Result<Vec<Class>, SettingError> {
-    let refuse =
-        |setting: &str, problem| Err(SettingError { setting: setting.to_owned(), problem });
-    let known = ["classes", ENVIRONMENT];
-    if let Some(unknown) = settings.keys().find(|key| !known.contains(&key.as_str())) {
-        let problem = format!("no setting is named {unknown:?}; there are: {}", known.join(", "));
-        return refuse(unknown, problem);
-    }
-    environment(settings)?;
-    let text = settings.get("classes").map_or(DEFAULT, String::as_str);
-    let mut chosen: Vec<Class> = Vec::new();
-    for word in text.split_whitespace() {
-        match CLASSES.into_iter().find(|(name, _)| *name == word) {
-            Some(class) if chosen.contains(&class) => {
-                return refuse("classes", format!("class {word} is listed twice"));
-            }
-            Some(class) => chosen.push(class),
-            None => {
-                let known = CLASSES.map(|(name, _)| name).join(", ");
-                return refuse("classes", format!("no class is {word:?}; there are: {known}"));
-            }
-        }
-    }
-    if chosen.is_empty() {
-        return refuse("classes", "classes must name at least one".to_owned());
-    }
-    Ok(chosen)
+/// What the load is made of.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Settings {
+    #[serde(deserialize_with = "classes")]
+    classes: Vec<Class>,
+    /// What is set in stress-ng's environment.
+    environment: Variables,
 }
 
-/// What is set in stress-ng's environment.
-fn environment(settings: &BTreeMap<String, String>) -> Result<Variables, SettingError> {
-    Reader::new(NAME, settings).environment()
+impl Default for Settings {
+    fn default() -> Self {
+        let default = |(name, _): &Class| DEFAULT.contains(name);
+        let classes = CLASSES.into_iter().filter(default).collect();
+        Self { classes, environment: Variables::default() }
+    }
+}
+
+fn classes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Class>, D::Error> {
+    settings::written(from, |text| {
+        let mut chosen: Vec<Class> = Vec::new();
+        for word in text.split_whitespace() {
+            match CLASSES.into_iter().find(|(name, _)| *name == word) {
+                Some(class) if chosen.contains(&class) => {
+                    return Err(format!("lists {word} twice"));
+                }
+                Some(class) => chosen.push(class),
+                None => {
+                    let known = CLASSES.map(|(name, _)| name).join(", ");
+                    return Err(format!(
+                        "lists {word:?}, and no class is called so; there are: {known}"
+                    ));
+                }
+            }
+        }
+        if chosen.is_empty() { Err("must name at least one".to_owned()) } else { Ok(chosen) }
+    })
 }
 
 impl Workload for Overload {
@@ -92,24 +100,27 @@ impl Workload for Overload {
         "stress-ng's classes of load at once, watched for what breaks"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+    fn configure(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Arc<dyn Configured>, SettingError> {
+        Ok(Arc::new(settings::read::<Settings>(NAME, settings)?))
+    }
+}
+
+impl Configured for Settings {
+    fn needs(&self, path: &SearchPath) -> Vec<Need> {
         let mut needs = vec![Need::program("stress-ng", "stress-ng", path)];
-        let set = environment(settings).unwrap_or_default();
-        needs.extend(set.needs(path.find("stress-ng").as_deref()));
+        needs.extend(self.environment.needs(path.find("stress-ng").as_deref()));
         needs
     }
 
-    fn fresh_each_slice(&self, _: &BTreeMap<String, String>) -> bool {
+    fn fresh_each_slice(&self) -> bool {
         true
     }
 
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
-        classes(settings).map(|_| ())
-    }
-
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
-        let classes = classes(&setup.settings).with_context(|| NAME.to_owned())?;
-        let environment = environment(&setup.settings).with_context(|| NAME.to_owned())?;
+        let Self { classes, environment } = self.clone();
         let name = format!("{}-{}-overload", setup.arm, setup.start).replace(['/', '\0'], "-");
         let directory = setup.scratch.join(name);
         fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
@@ -327,6 +338,7 @@ mod tests {
     #[test]
     fn classes_are_checked() {
         let of = |text: &str| BTreeMap::from([("classes".to_owned(), text.to_owned())]);
+        let classes = |texts| settings::read::<Settings>(NAME, texts).map(|own| own.classes);
         assert_eq!(classes(&BTreeMap::new()).unwrap().len(), 6);
         assert_eq!(classes(&of("cpu vm")).unwrap().len(), 2);
         for (text, told) in [("", "at least one"), ("cpu cpu", "twice"), ("gpu", "no class is")] {

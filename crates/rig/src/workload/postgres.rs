@@ -14,7 +14,9 @@ mod session;
 mod settings;
 mod template;
 
-use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Tally, Workload};
+use super::{
+    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Tally, Workload,
+};
 use crate::process::{Account, Process};
 use crate::recipe::level::MOST_CLIENTS;
 use crate::search_path::SearchPath;
@@ -33,6 +35,8 @@ use server::{Launch, Server};
 use settings::{Connection, Settings};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use template::Kitchen;
 
@@ -72,7 +76,24 @@ impl Workload for Postgres {
         "pgbench's transactions on a private PostgreSQL server, one backend process a client"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+    fn configure(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Arc<dyn Configured>, SettingError> {
+        let (settings, patience) = (Settings::parse(settings)?, self.patience);
+        Ok(Arc::new(Configuration { settings, patience }))
+    }
+}
+
+/// The workload as it is set.
+#[derive(Debug)]
+struct Configuration {
+    settings: Settings,
+    patience: Duration,
+}
+
+impl Configured for Configuration {
+    fn needs(&self, path: &SearchPath) -> Vec<Need> {
         let programs = Programs::find(path);
         let here = programs.is_some();
         let what = "postgres, initdb and pgbench of one version";
@@ -82,29 +103,21 @@ impl Workload for Postgres {
             // Removes the shared memory of a server that was killed.
             Need::program("ipcrm", "util-linux", path),
         ];
-        if let Ok(settings) = Settings::parse(settings) {
-            let server = programs.map(|programs| programs.postgres);
-            needs.extend(settings.environment.needs(server.as_deref()));
-        }
+        let server = programs.map(|programs| programs.postgres);
+        needs.extend(self.settings.environment.needs(server.as_deref()));
         needs
     }
 
-    fn clients(&self, _: &BTreeMap<String, String>) -> Clients {
+    fn clients(&self) -> Clients {
         Clients::Apart
     }
 
-    fn tells_progress(&self, _: &BTreeMap<String, String>) -> bool {
+    fn tells_progress(&self) -> bool {
         true
     }
 
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
-        Settings::parse(settings).map(|_| ())
-    }
-
     fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
-        let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
-        self.kitchen(setup, &found()?, |kitchen| template::of_scale(settings.scale, kitchen))?;
-        Ok(())
+        self.template(setup, &found()?).map(drop)
     }
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
@@ -113,11 +126,10 @@ impl Workload for Postgres {
             (1..=MOST_CLIENTS).contains(&clients),
             "{NAME}: clients must be 1 to {MOST_CLIENTS} (found {clients})"
         );
-        let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
+        let settings = self.settings.clone();
         let programs = found()?;
         // An arm of another scale than the baseline's makes its template at its first start.
-        let template =
-            self.kitchen(setup, &programs, |kitchen| template::of_scale(settings.scale, kitchen))?;
+        let template = self.template(setup, &programs)?;
         let account = Account::unprivileged(ROLE);
         let name = format!("{}-{}", setup.arm, setup.start).replace(['/', '\0'], "-");
         let home = Home::make(&setup.scratch, &name, account)?;
@@ -151,20 +163,17 @@ impl Workload for Postgres {
     }
 }
 
-impl Postgres {
-    fn kitchen<T>(
-        &self,
-        setup: &Setup,
-        programs: &Programs,
-        make: impl FnOnce(&Kitchen<'_>) -> T,
-    ) -> T {
-        make(&Kitchen {
+impl Configuration {
+    /// The template for its scale, made where it is not there yet.
+    fn template(&self, setup: &Setup, programs: &Programs) -> anyhow::Result<PathBuf> {
+        let kitchen = Kitchen {
             programs,
             account: Account::unprivileged(ROLE),
             scratch: &setup.scratch,
             undo: &setup.undo,
             patience: self.patience,
-        })
+        };
+        template::of_scale(self.settings.scale, &kitchen)
     }
 }
 

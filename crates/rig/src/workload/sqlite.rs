@@ -17,19 +17,22 @@ mod tally;
 mod transaction;
 
 use super::peer::Peer;
-use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
+use super::{
+    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+};
 use crate::environment::Variables;
 use crate::group::{Group, MARK};
 use crate::placement;
 use crate::recipe::level::MOST_CLIENTS;
 use crate::search_path::SearchPath;
 use crate::shown;
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use files::DatabaseFile;
 use kneepoint_machine::Start;
 use protocol::{Blueprint, Reply, Request};
 use settings::Settings;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The workload's name.
@@ -56,12 +59,26 @@ impl Workload for SqliteOltp {
         "sysbench's read-only transactions on the bundled SQLite, one connection a client"
     }
 
-    fn needs(&self, settings: &BTreeMap<String, String>, _: &SearchPath) -> Vec<Need> {
-        Settings::environment(settings).map_or_else(|_| Vec::new(), |set| set.needs(None))
+    fn configure(
+        &self,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Arc<dyn Configured>, SettingError> {
+        let (settings, environment) = Settings::parse(settings)?;
+        Ok(Arc::new(Configuration { settings, environment, patience: self.patience }))
     }
+}
 
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
-        Settings::parse(settings).map(|_| ())
+/// The workload as it is set.
+#[derive(Debug)]
+struct Configuration {
+    settings: Settings,
+    environment: Variables,
+    patience: Duration,
+}
+
+impl Configured for Configuration {
+    fn needs(&self, _: &SearchPath) -> Vec<Need> {
+        self.environment.needs(None)
     }
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
@@ -70,11 +87,10 @@ impl Workload for SqliteOltp {
             (1..=MOST_CLIENTS).contains(&clients),
             "{NAME}: clients must be 1 to {MOST_CLIENTS} (found {clients})"
         );
-        let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
         let name = format!("{}-{}.db", setup.arm, setup.start).replace(['/', '\0'], "-");
         let file = DatabaseFile::new(&setup.scratch.join(name));
         let blueprint = Blueprint {
-            settings,
+            settings: self.settings,
             file: file.path().to_owned(),
             scratch: setup.scratch.clone(),
             clients,
@@ -82,7 +98,7 @@ impl Workload for SqliteOltp {
             seed: setup.seed,
         };
         let mut group = Group::begin(&setup.undo)?;
-        let environment = Settings::environment(&setup.settings)?;
+        let environment = self.environment.clone();
         let start = Start::new(&setup.server)
             .args(["serve-workload", NAME])
             .with(environment.pairs())

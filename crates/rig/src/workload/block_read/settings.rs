@@ -3,7 +3,8 @@
 use super::NAME;
 use crate::environment::Variables;
 use crate::workload::SettingError;
-use crate::workload::settings::{Reader, number, refusal};
+use crate::workload::settings::{self, number, refusal, written};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -19,7 +20,8 @@ pub(super) enum Device {
 }
 
 /// What reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Engine {
     /// fio, one `pread` at a time a client.
     Psync,
@@ -41,17 +43,22 @@ impl Engine {
 }
 
 /// Everything in which two arms can differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {
     /// What is read.
+    #[serde(deserialize_with = "device")]
     pub(super) device: Device,
     /// How many of them; clients are spread evenly.
+    #[serde(deserialize_with = "settings::within::<_, 1, MOST_DEVICES>")]
     pub(super) devices: u32,
     /// What reads.
     pub(super) engine: Engine,
     /// Bytes of a read.
+    #[serde(deserialize_with = "block_size")]
     pub(super) block_size: u32,
     /// MiB of content on each device that is made.
+    #[serde(deserialize_with = "settings::mebibytes::<_, 16, 1_048_576, 64>")]
     pub(super) size: u32,
     /// What is set in the readers' environment.
     pub(super) environment: Variables,
@@ -78,26 +85,15 @@ const PAGE: u32 = 4096;
 impl Settings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let default = Self::default();
-        let mut reader = Reader::new(NAME, texts);
-        let engines = [Engine::Psync, Engine::IoUring, Engine::Dd].map(|one| (one.word(), one));
-        let mut settings = Self {
-            device: reader.parsed("device", default.device, device)?,
-            devices: reader.number("devices", 1..=MOST_DEVICES, default.devices)?,
-            engine: reader.one_of("engine", &engines, default.engine)?,
-            block_size: reader.parsed("block_size", default.block_size, block_size)?,
-            size: reader.mebibytes("size", 16..=1 << 20, default.size)?,
-            environment: reader.environment()?,
-        };
+        let mut settings: Self = settings::read(NAME, texts)?;
         if let Device::Named(paths) = &settings.device {
             settings.devices = u32::try_from(paths.len()).unwrap_or(MOST_DEVICES);
-            if reader.given("devices") {
+            if texts.contains_key("devices") {
                 let problem = "devices counts those that are made; it cannot be set where \
                                device names them";
                 return Err(refusal("devices", problem));
             }
         }
-        reader.finish()?;
         settings.fit_together()?;
         Ok(settings)
     }
@@ -117,8 +113,8 @@ impl Settings {
     }
 }
 
-fn device(value: &str) -> Result<Device, String> {
-    match value {
+fn device<'de, D: Deserializer<'de>>(from: D) -> Result<Device, D::Error> {
+    written(from, |value| match value {
         "loop" => Ok(Device::Loop),
         "zram" => Ok(Device::Zram),
         _ => {
@@ -132,12 +128,14 @@ fn device(value: &str) -> Result<Device, String> {
             }
             Ok(Device::Named(paths))
         }
-    }
+    })
 }
 
-fn block_size(value: &str) -> Result<u32, String> {
-    let size = number(value, &(512..=MOST_BLOCK))?;
-    size.is_power_of_two().then_some(size).ok_or_else(|| "must be a power of two".to_owned())
+fn block_size<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    written(from, |value| {
+        let size = number(value, &(512..=MOST_BLOCK))?;
+        size.is_power_of_two().then_some(size).ok_or_else(|| "must be a power of two".to_owned())
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! A number in what a program printed.
 
+use crate::workload::settings::written;
 use regex_lite::Regex;
+use serde::{Deserialize, Deserializer};
 
 /// A pattern with exactly one group: the number.
 #[derive(Clone, Debug)]
@@ -14,13 +16,13 @@ impl Pattern {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let regex = Regex::new(text).map_err(|error| {
             let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-            format!("is no regular expression: {reason} (found {text:?})")
+            format!("is no regular expression: {reason}")
         })?;
         match regex.captures_len() {
             2 => Ok(Self(regex)),
-            1 => Err(format!("needs one group around the number, as ([0-9.]+) (found {text:?})")),
+            1 => Err("needs one group around the number, as ([0-9.]+)".to_owned()),
             groups => Err(format!(
-                "needs one group, the number; write (?:...) for others (found {} in {text:?})",
+                "needs one group, the number, and has {}: write (?:...) for the others",
                 groups - 1
             )),
         }
@@ -63,6 +65,12 @@ impl Pattern {
             return number(first);
         }
         Err(self.unmatched())
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        written(from, Self::parse)
     }
 }
 
@@ -121,7 +129,7 @@ mod tests {
     #[test]
     fn a_pattern_needs_exactly_one_group() {
         assert!(Pattern::parse("[0-9]+").unwrap_err().contains("needs one group around"));
-        assert!(Pattern::parse("(a)([0-9]+)").unwrap_err().contains("found 2"));
+        assert!(Pattern::parse("(a)([0-9]+)").unwrap_err().contains("and has 2"));
         assert!(Pattern::parse("([0-9]+").unwrap_err().contains("no regular expression"));
         assert!(Pattern::parse("(?:a|b)([0-9]+)").is_ok());
     }

@@ -1,44 +1,22 @@
 //! The settings of a command, read and checked as a whole.
 
+use super::NAME;
 use super::counter::Counter;
 use super::counting::Counting;
 use super::figure::Pattern;
 use super::line::Line;
 use crate::environment::Variables;
-use crate::treatment::ENVIRONMENT;
 use crate::workload::SettingError;
-use kneepoint_vocab::Clients;
+use crate::workload::settings::{Reader, written};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const KEYS: [&str; 19] = [
-    "run",
-    "shell",
-    "setup",
-    "prepare",
-    "start",
-    "ready",
-    "ready_within_s",
-    "conclude",
-    "directory",
-    "environment",
-    "throughput",
-    "operations",
-    "elapsed",
-    "json",
-    "work",
-    "counter",
-    "counter_pattern",
-    "until",
-    "patience_s",
-];
 /// How long a server may take until it is ready.
-const READY_WITHIN: f64 = 10.0;
+const READY_WITHIN: Duration = Duration::from_secs(10);
 /// How long a command may take beyond its window, and a hook altogether.
-const PATIENCE: f64 = 600.0;
-/// The ways of counting; they exclude each other.
-const COUNTING: [&str; 5] = ["throughput", "operations", "json", "work", "counter"];
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Where the count is in what its program prints, unless that is said.
 const ANY_NUMBER: &str = "([0-9]+)";
 
@@ -60,11 +38,6 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Where the clients live: in the command, or beside the server that it drives.
-    pub(super) fn clients(&self) -> Clients {
-        if self.start.is_some() { Clients::Apart } else { Clients::Inside }
-    }
-
     /// All its commands.
     pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
         let hooks = [&self.setup, &self.prepare, &self.start, &self.ready, &self.conclude];
@@ -90,27 +63,26 @@ impl Settings {
     /// # Errors
     /// The first that makes no sense.
     pub(super) fn parse(raw: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        if let Some(unknown) = raw.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            let known = KEYS.join(", ");
-            return refuse(unknown, format!("no setting is named {unknown:?}; there are: {known}"));
-        }
-        let reader = Reader { raw, shell: yes_or_no(raw, "shell")? };
-        let Some(run) = reader.line("run")? else {
+        let mut reader = Reader::new(NAME, raw);
+        reader.unknown = "no setting is named".to_owned();
+        let texts: Texts = reader.part()?;
+        reader.finish()?;
+        let Some(run) = texts.line("run", texts.run.as_ref())? else {
             return refuse("run", "run = \"...\" must name the command to measure".to_owned());
         };
         let settings = Self {
             run,
-            setup: reader.hook("setup", &["{seconds}", "{directory}", "{port}"])?,
-            prepare: reader.hook("prepare", &["{seconds}"])?,
-            start: reader.hook("start", &["{seconds}"])?,
-            ready: reader.hook("ready", &["{seconds}"])?,
-            conclude: reader.hook("conclude", &["{seconds}"])?,
-            ready_within: reader.seconds("ready_within_s", READY_WITHIN)?,
-            patience: reader.seconds("patience_s", PATIENCE)?,
-            until_stopped: reader.until()? || raw.contains_key("counter"),
-            directory: raw.get("directory").map(PathBuf::from),
-            environment: reader.environment()?,
-            counting: reader.counting()?,
+            setup: texts.hook("setup", &texts.setup, &["{seconds}", "{directory}", "{port}"])?,
+            prepare: texts.hook("prepare", &texts.prepare, &["{seconds}"])?,
+            start: texts.hook("start", &texts.start, &["{seconds}"])?,
+            ready: texts.hook("ready", &texts.ready, &["{seconds}"])?,
+            conclude: texts.hook("conclude", &texts.conclude, &["{seconds}"])?,
+            counting: texts.counting()?,
+            ready_within: texts.ready_within_s,
+            patience: texts.patience_s,
+            until_stopped: texts.until == Until::Stopped || texts.counter.is_some(),
+            directory: texts.directory,
+            environment: texts.environment,
         };
         settings.fits()?;
         Ok(settings)
@@ -133,20 +105,87 @@ impl Settings {
     }
 }
 
-struct Reader<'a> {
-    raw: &'a BTreeMap<String, String>,
-    shell: bool,
+/// When a run of the command is over.
+#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Until {
+    /// Once it has ended by itself.
+    #[default]
+    Ended,
+    /// When it is told to.
+    Stopped,
 }
 
-impl Reader<'_> {
-    fn line(&self, key: &str) -> Result<Option<Line>, SettingError> {
-        let Some(text) = self.raw.get(key) else { return Ok(None) };
+/// The settings as they are written, each in itself well-formed.
+#[derive(Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Texts {
+    run: Option<String>,
+    #[serde(deserialize_with = "yes_or_no")]
+    shell: bool,
+    setup: Option<String>,
+    prepare: Option<String>,
+    start: Option<String>,
+    ready: Option<String>,
+    #[serde(deserialize_with = "seconds")]
+    ready_within_s: Duration,
+    conclude: Option<String>,
+    directory: Option<PathBuf>,
+    environment: Variables,
+    throughput: Option<Pattern>,
+    operations: Option<Pattern>,
+    elapsed: Option<Pattern>,
+    #[serde(deserialize_with = "pointer")]
+    json: Option<String>,
+    #[serde(deserialize_with = "work")]
+    work: Option<f64>,
+    counter: Option<String>,
+    counter_pattern: Option<Pattern>,
+    until: Until,
+    #[serde(deserialize_with = "seconds")]
+    patience_s: Duration,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self {
+            run: None,
+            shell: false,
+            setup: None,
+            prepare: None,
+            start: None,
+            ready: None,
+            ready_within_s: READY_WITHIN,
+            conclude: None,
+            directory: None,
+            environment: Variables::default(),
+            throughput: None,
+            operations: None,
+            elapsed: None,
+            json: None,
+            work: None,
+            counter: None,
+            counter_pattern: None,
+            until: Until::Ended,
+            patience_s: PATIENCE,
+        }
+    }
+}
+
+impl Texts {
+    fn line(&self, key: &str, text: Option<&String>) -> Result<Option<Line>, SettingError> {
+        let Some(text) = text else { return Ok(None) };
         Line::parse(text, self.shell).map(Some).or_else(|why| refuse(key, format!("{key} {why}")))
     }
 
     /// A command that runs outside slices: without those placeholders that mean nothing there.
-    fn hook(&self, key: &str, meaningless: &[&str]) -> Result<Option<Line>, SettingError> {
-        let line = self.line(key)?;
+    fn hook(
+        &self,
+        key: &str,
+        text: &Option<String>,
+        meaningless: &[&str],
+    ) -> Result<Option<Line>, SettingError> {
+        let line = self.line(key, text.as_ref())?;
         let odd = line.as_ref().and_then(|line| meaningless.iter().find(|name| line.has(name)));
         match odd {
             Some(name) => refuse(key, format!("{key} has no {name}: there is none yet")),
@@ -154,90 +193,70 @@ impl Reader<'_> {
         }
     }
 
-    fn seconds(&self, key: &str, default: f64) -> Result<Duration, SettingError> {
-        let Some(text) = self.raw.get(key) else { return Ok(Duration::from_secs_f64(default)) };
-        match text.parse::<f64>() {
-            Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => {
-                Ok(Duration::from_secs_f64(seconds))
-            }
-            _ => refuse(key, format!("{key} must be 0.01 to 86400 seconds (found {text})")),
-        }
-    }
-
-    fn until(&self) -> Result<bool, SettingError> {
-        match self.raw.get("until").map(String::as_str) {
-            None | Some("ended") => Ok(false),
-            Some("stopped") => Ok(true),
-            Some(found) => {
-                let problem = format!("until must be ended or stopped (found {found:?})");
-                refuse("until", problem)
-            }
-        }
-    }
-
-    fn environment(&self) -> Result<Variables, SettingError> {
-        let Some(text) = self.raw.get(ENVIRONMENT) else { return Ok(Variables::default()) };
-        let read = Variables::parse(text);
-        read.or_else(|wrong| refuse(ENVIRONMENT, format!("{ENVIRONMENT} {wrong} (found {text:?})")))
-    }
-
+    /// The one way of counting: they exclude each other.
     fn counting(&self) -> Result<Counting, SettingError> {
-        let given: Vec<&str> =
-            COUNTING.into_iter().filter(|key| self.raw.contains_key(*key)).collect();
-        if let [first, second, ..] = given[..] {
+        let ways = [
+            ("throughput", self.throughput.is_some()),
+            ("operations", self.operations.is_some()),
+            ("json", self.json.is_some()),
+            ("work", self.work.is_some()),
+            ("counter", self.counter.is_some()),
+        ];
+        let mut given = ways.into_iter().filter(|(_, given)| *given).map(|(name, _)| name);
+        if let (Some(first), Some(second)) = (given.next(), given.next()) {
             return refuse(second, format!("{first} and {second} exclude each other: keep one"));
         }
-        let elapsed = self.pattern("elapsed")?;
-        if elapsed.is_some() && given != ["operations"] {
+        if self.elapsed.is_some() && self.operations.is_none() {
             return refuse("elapsed", "elapsed goes with `operations` only".to_owned());
         }
-        let pattern = self.pattern("counter_pattern")?;
-        if let Some(line) = self.hook("counter", &["{seconds}"])? {
-            let any = || Pattern::parse(ANY_NUMBER);
-            let pattern = pattern.map_or_else(any, Ok);
-            return match pattern {
-                Ok(pattern) => Ok(Counting::Counter(Counter { line, pattern })),
-                Err(why) => refuse("counter_pattern", format!("counter_pattern {why}")),
-            };
-        }
-        if pattern.is_some() {
+        if self.counter_pattern.is_some() && self.counter.is_none() {
             let problem = "counter_pattern finds the number that `counter` prints: add it";
             return refuse("counter_pattern", problem.to_owned());
         }
-        if let Some(count) = self.pattern("operations")? {
-            return Ok(Counting::Operations { count, elapsed });
+        if let Some(line) = self.hook("counter", &self.counter, &["{seconds}"])? {
+            let any = || Pattern::parse(ANY_NUMBER);
+            let pattern = self.counter_pattern.clone().map_or_else(any, Ok);
+            let pattern = pattern.or_else(|why| refuse("counter_pattern", why))?;
+            return Ok(Counting::Counter(Counter { line, pattern }));
         }
-        if let Some(pattern) = self.pattern("throughput")? {
-            return Ok(Counting::Throughput(pattern));
-        }
-        if let Some(pointer) = self.raw.get("json") {
-            if !pointer.starts_with('/') {
-                let problem = format!("json is a pointer such as /jobs/0/rate (found {pointer:?})");
-                return refuse("json", problem);
-            }
-            return Ok(Counting::Json(pointer.clone()));
-        }
-        match self.raw.get("work") {
-            None => Ok(Counting::Automatic),
-            Some(text) => match text.replace('_', "").parse::<f64>() {
-                Ok(work) if (1.0..=1e15).contains(&work) => Ok(Counting::Work(work)),
-                _ => refuse("work", format!("work is a number of operations (found {text:?})")),
-            },
-        }
-    }
-
-    fn pattern(&self, key: &str) -> Result<Option<Pattern>, SettingError> {
-        let Some(text) = self.raw.get(key) else { return Ok(None) };
-        Pattern::parse(text).map(Some).or_else(|why| refuse(key, format!("{key} {why}")))
+        let Self { operations, elapsed, throughput, json, work, .. } = self.clone();
+        Ok(match (operations, throughput, json, work) {
+            (Some(count), ..) => Counting::Operations { count, elapsed },
+            (_, Some(pattern), ..) => Counting::Throughput(pattern),
+            (_, _, Some(pointer), _) => Counting::Json(pointer),
+            (.., Some(work)) => Counting::Work(work),
+            (None, None, None, None) => Counting::Automatic,
+        })
     }
 }
 
-fn yes_or_no(raw: &BTreeMap<String, String>, key: &str) -> Result<bool, SettingError> {
-    match raw.get(key).map(String::as_str) {
-        None | Some("no") => Ok(false),
-        Some("yes") => Ok(true),
-        Some(found) => refuse(key, format!("{key} must be yes or no (found {found:?})")),
-    }
+fn yes_or_no<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    written(from, |text| match text {
+        "no" => Ok(false),
+        "yes" => Ok(true),
+        _ => Err("must be yes or no".to_owned()),
+    })
+}
+
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    written(from, |text| match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("must be 0.01 to 86400 seconds".to_owned()),
+    })
+}
+
+fn pointer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    written(from, |text| match text.starts_with('/') {
+        true => Ok(Some(text.to_owned())),
+        false => Err("is a pointer such as /jobs/0/rate".to_owned()),
+    })
+}
+
+fn work<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    written(from, |text| match text.replace('_', "").parse::<f64>() {
+        Ok(work) if (1.0..=1e15).contains(&work) => Ok(Some(work)),
+        _ => Err("is a number of operations".to_owned()),
+    })
 }
 
 fn refuse<T>(setting: &str, problem: String) -> Result<T, SettingError> {
@@ -247,6 +266,8 @@ fn refuse<T>(setting: &str, problem: String) -> Result<T, SettingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Configured as _;
+    use kneepoint_vocab::Clients;
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Settings, String> {
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());

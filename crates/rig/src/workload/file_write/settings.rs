@@ -3,12 +3,14 @@
 use super::NAME;
 use crate::environment::Variables;
 use crate::workload::SettingError;
-use crate::workload::settings::{Reader, number, refusal};
+use crate::workload::settings::{self, number, refusal, written};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Where the files lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum FileSystem {
     /// The scratch directory itself, in memory.
     Tmpfs,
@@ -30,11 +32,13 @@ impl FileSystem {
 }
 
 /// What a client is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum Writer {
     /// A thread of the one sysbench.
+    #[serde(rename = "threads")]
     Thread,
     /// A sysbench of one thread.
+    #[serde(rename = "processes")]
     Process,
 }
 
@@ -61,17 +65,21 @@ const PER_CLIENT: &str = "per-client";
 const MOST_FILES: u32 = 1024;
 
 /// Everything in which two arms can differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {
     /// Where the files lie.
     pub(super) filesystem: FileSystem,
     /// What a client is.
     pub(super) clients: Writer,
     /// Which files are written to.
+    #[serde(deserialize_with = "files")]
     pub(super) files: Files,
     /// Bytes of a write.
+    #[serde(deserialize_with = "settings::within::<_, 512, 1_048_576>")]
     pub(super) block_size: u32,
     /// MiB of all files that are written to together.
+    #[serde(deserialize_with = "settings::mebibytes::<_, 16, 1_048_576, 128>")]
     pub(super) total_size: u32,
     /// What is set in sysbench's environment.
     pub(super) environment: Variables,
@@ -93,20 +101,7 @@ impl Default for Settings {
 impl Settings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let default = Self::default();
-        let mut reader = Reader::new(NAME, texts);
-        let systems = [FileSystem::Tmpfs, FileSystem::Ext4, FileSystem::Xfs];
-        let systems = systems.map(|system| (system.word(), system));
-        let writers = [("threads", Writer::Thread), ("processes", Writer::Process)];
-        let settings = Self {
-            filesystem: reader.one_of("filesystem", &systems, default.filesystem)?,
-            clients: reader.one_of("clients", &writers, default.clients)?,
-            files: reader.parsed("files", default.files, files)?,
-            block_size: reader.number("block_size", 512..=1 << 20, default.block_size)?,
-            total_size: reader.mebibytes("total_size", 16..=1 << 20, default.total_size)?,
-            environment: reader.environment()?,
-        };
-        reader.finish()?;
+        let settings: Self = settings::read(NAME, texts)?;
         settings.fit_together()?;
         Ok(settings)
     }
@@ -145,12 +140,14 @@ impl Settings {
     }
 }
 
-fn files(text: &str) -> Result<Files, String> {
-    if text == PER_CLIENT {
-        return Ok(Files::PerClient);
-    }
-    let files = number(text, &(1..=MOST_FILES)).map(Files::Shared);
-    files.map_err(|wrong| format!("{wrong}, or {PER_CLIENT}"))
+fn files<'de, D: Deserializer<'de>>(from: D) -> Result<Files, D::Error> {
+    written(from, |text| {
+        if text == PER_CLIENT {
+            return Ok(Files::PerClient);
+        }
+        let files = number(text, &(1..=MOST_FILES)).map(Files::Shared);
+        files.map_err(|wrong| format!("{wrong}, or {PER_CLIENT}"))
+    })
 }
 
 #[cfg(test)]

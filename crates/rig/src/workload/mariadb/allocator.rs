@@ -6,10 +6,12 @@ use crate::workload::Need;
 use anyhow::Context as _;
 use kneepoint_machine::proc::process::{environment, mappings};
 use kneepoint_vocab::Proof;
+use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Where the server's allocations come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Allocator {
     /// The C library's `malloc`.
     Libc,
@@ -26,7 +28,7 @@ const ARENAS: &str = "MALLOC_ARENA_MAX";
 
 impl Allocator {
     /// All of them, by name.
-    pub(super) const ALL: [(&'static str, Self); 4] = [
+    const ALL: [(&'static str, Self); 4] = [
         ("libc", Self::Libc),
         ("libc-one-arena", Self::LibcOneArena),
         ("jemalloc", Self::Jemalloc),

@@ -3,43 +3,15 @@
 use super::allocator::Allocator;
 use crate::environment::Variables;
 use crate::workload::SettingError;
-use crate::workload::settings::{Reader, number};
+use crate::workload::settings::{Reader, number, within, word, written};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
-
-/// A server variable that arms may differ in.
-struct Variable {
-    name: &'static str,
-    values: Values,
-}
-
-enum Values {
-    Number { least: u32, most: u32, default: u32 },
-    OneOf { words: &'static [&'static str], default: &'static str },
-}
-
-/// Settings of these names are variables of the server, written as they are.
-const VARIABLES: &[Variable] = &[
-    Variable {
-        name: "innodb_flush_log_at_trx_commit",
-        values: Values::OneOf { words: &["0", "1", "2"], default: "1" },
-    },
-    Variable {
-        name: "table_open_cache_instances",
-        values: Values::Number { least: 1, most: 64, default: 8 },
-    },
-    Variable {
-        name: "thread_handling",
-        values: Values::OneOf {
-            words: &[ONE_THREAD_EACH, "pool-of-threads"],
-            default: ONE_THREAD_EACH,
-        },
-    },
-];
 
 const ONE_THREAD_EACH: &str = "one-thread-per-connection";
 
 /// How clients reach the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Connection {
     /// A UNIX socket; the server listens nowhere else.
     Socket,
@@ -65,39 +37,137 @@ impl ServerSettings {
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, SettingError> {
-        let connections = [("socket", Connection::Socket), ("tcp", Connection::Tcp)];
-        let mut variables = BTreeMap::new();
-        for Variable { name, values } in VARIABLES {
-            let value = match *values {
-                Values::Number { least, most, default } => {
-                    reader.number(name, least..=most, default)?.to_string()
-                }
-                Values::OneOf { words, default } => reader.word(name, words, default)?.to_owned(),
-            };
-            variables.insert(*name, value);
-        }
-        Ok(Self {
-            connection: reader.one_of("connection", &connections, Connection::Socket)?,
-            allocator: reader.one_of("allocator", &Allocator::ALL, Allocator::Libc)?,
-            variables,
-            environment: reader.environment()?,
-        })
+        let ServerTexts { connection, allocator, environment } = reader.part()?;
+        let variables = reader.part::<ServerVariables>()?.named();
+        Ok(Self { connection, allocator, variables, environment })
     }
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ServerTexts {
+    connection: Connection,
+    allocator: Allocator,
+    environment: Variables,
+}
+
+impl Default for ServerTexts {
+    fn default() -> Self {
+        let (connection, allocator) = (Connection::Socket, Allocator::Libc);
+        Self { connection, allocator, environment: Variables::default() }
+    }
+}
+
+/// Settings of these names are variables of the server, written as they are.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ServerVariables {
+    #[serde(deserialize_with = "flush")]
+    innodb_flush_log_at_trx_commit: String,
+    #[serde(deserialize_with = "within::<_, 1, 64>")]
+    table_open_cache_instances: u32,
+    #[serde(deserialize_with = "threads")]
+    thread_handling: String,
+}
+
+impl Default for ServerVariables {
+    fn default() -> Self {
+        Self {
+            innodb_flush_log_at_trx_commit: "1".to_owned(),
+            table_open_cache_instances: 8,
+            thread_handling: ONE_THREAD_EACH.to_owned(),
+        }
+    }
+}
+
+impl ServerVariables {
+    fn named(self) -> BTreeMap<&'static str, String> {
+        BTreeMap::from([
+            ("innodb_flush_log_at_trx_commit", self.innodb_flush_log_at_trx_commit),
+            ("table_open_cache_instances", self.table_open_cache_instances.to_string()),
+            ("thread_handling", self.thread_handling),
+        ])
+    }
+}
+
+fn flush<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    word(from, &["0", "1", "2"])
+}
+
+fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    word(from, &[ONE_THREAD_EACH, "pool-of-threads"])
 }
 
 /// Scripts of sysbench that need nothing but its tables and end in no deadlock.
 const SCRIPTS: [&str; 4] =
     ["oltp_read_only", "oltp_point_select", "oltp_update_non_index", "oltp_update_index"];
 
+fn script<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    word(from, &SCRIPTS)
+}
+
 /// Options of these scripts that say what a transaction is made of, with sysbench's defaults.
-const MIX: [(&str, u32); 6] = [
-    ("point_selects", 10),
-    ("simple_ranges", 1),
-    ("sum_ranges", 1),
-    ("order_ranges", 1),
-    ("distinct_ranges", 1),
-    ("range_size", 100),
-];
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Mix {
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    point_selects: u32,
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    simple_ranges: u32,
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    sum_ranges: u32,
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    order_ranges: u32,
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    distinct_ranges: u32,
+    #[serde(deserialize_with = "within::<_, 1, 10_000>")]
+    range_size: u32,
+}
+
+impl Default for Mix {
+    fn default() -> Self {
+        Self {
+            point_selects: 10,
+            simple_ranges: 1,
+            sum_ranges: 1,
+            order_ranges: 1,
+            distinct_ranges: 1,
+            range_size: 100,
+        }
+    }
+}
+
+impl Mix {
+    fn named(&self) -> BTreeMap<&'static str, String> {
+        let options = [
+            ("point_selects", self.point_selects),
+            ("simple_ranges", self.simple_ranges),
+            ("sum_ranges", self.sum_ranges),
+            ("order_ranges", self.order_ranges),
+            ("distinct_ranges", self.distinct_ranges),
+            ("range_size", self.range_size),
+        ];
+        options.map(|(name, value)| (name, value.to_string())).into()
+    }
+}
+
+/// What clients of sysbench ask for.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SysbenchTexts {
+    #[serde(deserialize_with = "script")]
+    script: String,
+    #[serde(deserialize_with = "within::<_, 1, 64>")]
+    tables: u32,
+    #[serde(deserialize_with = "within::<_, 1_000, 10_000_000>")]
+    table_size: u32,
+}
+
+impl Default for SysbenchTexts {
+    fn default() -> Self {
+        Self { script: SCRIPTS[0].to_owned(), tables: 1, table_size: 100_000 }
+    }
+}
 
 /// The settings of `mariadb-sysbench`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,25 +185,17 @@ impl SysbenchSettings {
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
         let mut reader = Reader::new(super::SYSBENCH, texts);
         let server = ServerSettings::read(&mut reader)?;
-        let mut mix = BTreeMap::new();
-        for (name, default) in MIX {
-            let least = u32::from(name == "range_size");
-            mix.insert(name, reader.number(name, least..=10_000, default)?.to_string());
-        }
-        let settings = Self {
-            server,
-            script: reader.word("script", &SCRIPTS, SCRIPTS[0])?.to_owned(),
-            tables: reader.number("tables", 1..=64, 1)?,
-            table_size: reader.number("table_size", 1_000..=10_000_000, 100_000)?,
-            mix,
-        };
+        let mix = reader.part::<Mix>()?.named();
+        let SysbenchTexts { script, tables, table_size } = reader.part()?;
+        let settings = Self { server, script, tables, table_size, mix };
         reader.finish()?;
         Ok(settings)
     }
 }
 
 /// What a client of super-smack does in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Smack {
     /// Two selects by the primary key.
     SelectKey,
@@ -156,26 +218,49 @@ impl SmackSettings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
         let mut reader = Reader::new(super::SMACK, texts);
-        let scripts = [("select-key", Smack::SelectKey), ("update-select", Smack::UpdateSelect)];
-        let engines = ["MyISAM", "InnoDB", "Aria"];
-        let settings = Self {
-            server: ServerSettings::read(&mut reader)?,
-            script: reader.one_of("script", &scripts, Smack::SelectKey)?,
-            engine: reader.word("engine", &engines, engines[0])?.to_owned(),
-            rows: reader.number("rows", 1_000..=1_000_000, 90_000)?,
-            rounds: reader.parsed("rounds", None, rounds)?,
-        };
+        let server = ServerSettings::read(&mut reader)?;
+        let SmackTexts { script, engine, rows, rounds } = reader.part()?;
+        let settings = Self { server, script, engine, rows, rounds };
         reader.finish()?;
         Ok(settings)
     }
 }
 
-fn rounds(text: &str) -> Result<Option<u32>, String> {
-    if text == "auto" {
-        return Ok(None);
+/// What clients of super-smack ask for.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SmackTexts {
+    script: Smack,
+    #[serde(deserialize_with = "engine")]
+    engine: String,
+    #[serde(deserialize_with = "within::<_, 1_000, 1_000_000>")]
+    rows: u32,
+    #[serde(deserialize_with = "rounds")]
+    rounds: Option<u32>,
+}
+
+impl Default for SmackTexts {
+    fn default() -> Self {
+        let engine = ENGINES[0].to_owned();
+        Self { script: Smack::SelectKey, engine, rows: 90_000, rounds: None }
     }
-    let rounds = number(text, &(1..=10_000_000)).map(Some);
-    rounds.map_err(|wrong| format!("{wrong}, or auto"))
+}
+
+/// Storage engines that the table can have.
+const ENGINES: [&str; 3] = ["MyISAM", "InnoDB", "Aria"];
+
+fn engine<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    word(from, &ENGINES)
+}
+
+fn rounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    written(from, |text| {
+        if text == "auto" {
+            return Ok(None);
+        }
+        let rounds = number(text, &(1..=10_000_000)).map(Some);
+        rounds.map_err(|wrong| format!("{wrong}, or auto"))
+    })
 }
 
 #[cfg(test)]

@@ -3,11 +3,13 @@
 use super::NAME;
 use crate::environment::Variables;
 use crate::workload::SettingError;
-use crate::workload::settings::Reader;
+use crate::workload::settings;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Which of pgbench's built-in transactions the clients run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Script {
     /// One `SELECT` by primary key.
     SelectOnly,
@@ -34,7 +36,8 @@ impl Script {
 }
 
 /// How pgbench sends statements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Protocol {
     /// As text, planned each time.
     Simple,
@@ -56,7 +59,8 @@ impl Protocol {
 }
 
 /// What the clients connect through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Connection {
     /// A UNIX socket.
     Socket,
@@ -65,17 +69,21 @@ pub(super) enum Connection {
 }
 
 /// Everything in which two arms of this workload can differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {
     /// The clients' transaction.
     pub(super) script: Script,
     /// Branches; each has 10 tellers and 100 000 accounts.
+    #[serde(deserialize_with = "settings::within::<_, 1, 1_000>")]
     pub(super) scale: u32,
     /// How statements are sent.
     pub(super) protocol: Protocol,
     /// Whether a commit waits until it is durable.
+    #[serde(deserialize_with = "settings::switch")]
     pub(super) synchronous_commit: bool,
     /// The server's page cache, in MiB.
+    #[serde(deserialize_with = "settings::mebibytes::<_, 1, 1_048_576, 128>")]
     pub(super) shared_buffers: u32,
     /// What the clients connect through.
     pub(super) connection: Connection,
@@ -97,30 +105,10 @@ impl Default for Settings {
     }
 }
 
-const MOST_SCALE: u32 = 1_000;
-const MOST_BUFFERS: u32 = 1 << 20;
-
 impl Settings {
     /// The settings that `texts` mean; what is absent has its default.
     pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let default = Self::default();
-        let mut reader = Reader::new(NAME, texts);
-        let scripts = [Script::SelectOnly, Script::TpcbLike].map(|one| (one.option(), one));
-        let protocols = [Protocol::Simple, Protocol::Extended, Protocol::Prepared];
-        let protocols = protocols.map(|one| (one.option(), one));
-        let connections = [("socket", Connection::Socket), ("tcp", Connection::Tcp)];
-        let buffers = default.shared_buffers;
-        let settings = Self {
-            script: reader.one_of("script", &scripts, default.script)?,
-            scale: reader.number("scale", 1..=MOST_SCALE, default.scale)?,
-            protocol: reader.one_of("protocol", &protocols, default.protocol)?,
-            synchronous_commit: reader.switch("synchronous_commit", default.synchronous_commit)?,
-            shared_buffers: reader.mebibytes("shared_buffers", 1..=MOST_BUFFERS, buffers)?,
-            connection: reader.one_of("connection", &connections, default.connection)?,
-            environment: reader.environment()?,
-        };
-        reader.finish()?;
-        Ok(settings)
+        settings::read(NAME, texts)
     }
 }
 

@@ -4,7 +4,7 @@
 //! inactive proof.
 
 use super::ffi;
-use super::settings::{Allocator, Cache, Database, Settings};
+use super::settings::{Allocator, Cache, Database, Mutex, Settings};
 use anyhow::Context as _;
 use kneepoint_machine::own_pid;
 use kneepoint_machine::proc::process::mappings;
@@ -107,7 +107,7 @@ fn cache(settings: &Settings, connections: &[&Connection]) -> anyhow::Result<Pro
 fn mutex(settings: &Settings, connections: &[&Connection]) -> Proof {
     let all = connections.len();
     let found = connections.iter().filter(|connection| ffi::has_mutex(connection)).count();
-    let expected = if settings.connection_mutex { all } else { 0 };
+    let expected = if settings.mutex == Mutex::Connection { all } else { 0 };
     let tell = |count| format!("not null for {count} of {all}");
     equal("sqlite3_db_mutex", tell(expected), tell(found))
 }

@@ -77,17 +77,17 @@ pub(super) enum Reply {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::{Allocator, Cache, Database};
+    use super::super::settings::{Allocator, Cache, Database, Mutex};
     use super::*;
     use kneepoint_vocab::{Latency, Nanos};
     use proptest::prelude::*;
 
     fn settings() -> impl Strategy<Value = Settings> {
         let bits = any::<[bool; 5]>();
-        (bits, any::<u32>(), any::<u32>()).prop_map(|(bits, mmap, rows)| Settings {
+        (bits, 0..0x7fff_0000_u32, 1_000..100_000_000_u32).prop_map(|(bits, mmap, rows)| Settings {
             database: if bits[0] { Database::Memory } else { Database::File },
             cache: if bits[1] { Cache::Shared } else { Cache::Private },
-            connection_mutex: bits[2],
+            mutex: if bits[2] { Mutex::Connection } else { Mutex::None },
             memstatus: bits[3],
             allocator: if bits[4] { Allocator::Libc } else { Allocator::Mimalloc },
             mmap,

@@ -3,8 +3,8 @@
 use super::NAME;
 use crate::environment::Variables;
 use crate::workload::SettingError;
-use crate::workload::settings::{Reader, refusal};
-use serde::{Deserialize, Serialize};
+use crate::workload::settings::{self, Environment, Reader, refusal};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// Where the database lives.
@@ -37,23 +37,36 @@ pub(super) enum Allocator {
     Mimalloc,
 }
 
+/// What guards a connection that several threads use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Mutex {
+    /// Nothing: SQLite's multi-thread mode.
+    None,
+    /// A mutex of each connection's own: SQLite's serialized mode.
+    Connection,
+}
+
 /// Everything in which two arms of this workload can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {
     /// Where the database lives.
     pub(super) database: Database,
     /// Whose a page cache is.
     pub(super) cache: Cache,
-    /// Whether each connection has a mutex of its own (SQLite's serialized mode).
-    pub(super) connection_mutex: bool,
+    /// Whose mutexes there are.
+    pub(super) mutex: Mutex,
     /// Whether SQLite counts the memory it allocates.
+    #[serde(deserialize_with = "settings::switch")]
     pub(super) memstatus: bool,
     /// Where SQLite's allocations come from.
     pub(super) allocator: Allocator,
     /// Most bytes of the database file that a connection maps; 0 for none.
+    #[serde(deserialize_with = "mapped")]
     pub(super) mmap: u32,
     /// Rows of the table.
+    #[serde(deserialize_with = "settings::within::<_, 1_000, 100_000_000>")]
     pub(super) rows: u32,
 }
 
@@ -62,7 +75,7 @@ impl Default for Settings {
         Self {
             database: Database::Memory,
             cache: Cache::Shared,
-            connection_mutex: false,
+            mutex: Mutex::None,
             memstatus: true,
             allocator: Allocator::Libc,
             mmap: 0,
@@ -72,36 +85,19 @@ impl Default for Settings {
 }
 
 const MOST_MMAP: u32 = 0x7fff_0000;
-const LEAST_ROWS: u32 = 1_000;
-const MOST_ROWS: u32 = 100_000_000;
 
 impl Settings {
-    /// The settings that `texts` mean; what is absent has its default.
-    pub(super) fn parse(texts: &BTreeMap<String, String>) -> Result<Self, SettingError> {
-        let default = Self::default();
+    /// The settings that `texts` mean, what is absent having its default, and what is to be set in
+    /// the child's environment.
+    pub(super) fn parse(
+        texts: &BTreeMap<String, String>,
+    ) -> Result<(Self, Variables), SettingError> {
         let mut reader = Reader::new(NAME, texts);
-        let databases = [("memory", Database::Memory), ("file", Database::File)];
-        let caches = [("shared", Cache::Shared), ("private", Cache::Private)];
-        let mutexes = [("none", false), ("connection", true)];
-        let allocators = [("libc", Allocator::Libc), ("mimalloc", Allocator::Mimalloc)];
-        let settings = Self {
-            database: reader.one_of("database", &databases, default.database)?,
-            cache: reader.one_of("cache", &caches, default.cache)?,
-            connection_mutex: reader.one_of("mutex", &mutexes, default.connection_mutex)?,
-            memstatus: reader.switch("memstatus", default.memstatus)?,
-            allocator: reader.one_of("allocator", &allocators, default.allocator)?,
-            mmap: reader.parsed("mmap", default.mmap, mapped)?,
-            rows: reader.number("rows", LEAST_ROWS..=MOST_ROWS, default.rows)?,
-        };
-        reader.environment()?;
+        let settings: Self = reader.part()?;
+        let Environment { environment } = reader.part()?;
         reader.finish()?;
         settings.fit_together()?;
-        Ok(settings)
-    }
-
-    /// What is to be set in the child's environment.
-    pub(super) fn environment(texts: &BTreeMap<String, String>) -> Result<Variables, SettingError> {
-        Reader::new(NAME, texts).environment()
+        Ok((settings, environment))
     }
 
     /// A database in memory *is* its page cache: private caches would be separate, empty
@@ -120,9 +116,11 @@ impl Settings {
 }
 
 /// The most that a connection may map.
-fn mapped(text: &str) -> Result<u32, String> {
-    let size = bytes(text).filter(|&size| size <= MOST_MMAP);
-    size.ok_or_else(|| "must be 0 to 2047MiB, such as 256MiB".to_owned())
+fn mapped<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    settings::written(from, |text| {
+        let size = bytes(text).filter(|&size| size <= MOST_MMAP);
+        size.ok_or_else(|| "must be 0 to 2047MiB, such as 256MiB".to_owned())
+    })
 }
 
 /// A number of bytes, or of MiB with that suffix.
@@ -139,7 +137,7 @@ mod tests {
 
     fn parse(texts: &[(&str, &str)]) -> Result<Settings, SettingError> {
         let owned = texts.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        Settings::parse(&owned.collect())
+        Settings::parse(&owned.collect()).map(|(settings, _)| settings)
     }
 
     #[test]
@@ -170,7 +168,7 @@ mod tests {
         let expected = Settings {
             database: Database::File,
             cache: Cache::Private,
-            connection_mutex: true,
+            mutex: Mutex::Connection,
             memstatus: false,
             allocator: Allocator::Mimalloc,
             mmap: 268_435_456,

@@ -4,7 +4,7 @@
 //! texts of digits, 119 and 59 characters. The rows are a function of the seed alone, so that all
 //! arms of a run read the same rows.
 
-use super::settings::{Cache, Database, Settings};
+use super::settings::{Cache, Database, Mutex, Settings};
 use anyhow::Context as _;
 use rand_core::Rng;
 use rand_pcg::Pcg64;
@@ -32,7 +32,7 @@ pub(super) fn open(settings: &Settings, file: &Path) -> anyhow::Result<Connectio
         Cache::Shared => OpenFlags::SQLITE_OPEN_SHARED_CACHE,
         Cache::Private => OpenFlags::SQLITE_OPEN_PRIVATE_CACHE,
     };
-    flags |= if settings.connection_mutex {
+    flags |= if settings.mutex == Mutex::Connection {
         OpenFlags::SQLITE_OPEN_FULL_MUTEX
     } else {
         OpenFlags::SQLITE_OPEN_NO_MUTEX
