@@ -338,7 +338,9 @@ mod tests {
     #[test]
     fn classes_are_checked() {
         let of = |text: &str| BTreeMap::from([("classes".to_owned(), text.to_owned())]);
-        let classes = |texts| settings::read::<Settings>(NAME, texts).map(|own| own.classes);
+        let classes = |texts: &BTreeMap<String, String>| {
+            settings::read::<Settings>(NAME, texts).map(|own| own.classes)
+        };
         assert_eq!(classes(&BTreeMap::new()).unwrap().len(), 6);
         assert_eq!(classes(&of("cpu vm")).unwrap().len(), 2);
         for (text, told) in [("", "at least one"), ("cpu cpu", "twice"), ("gpu", "no class is")] {
