@@ -172,7 +172,7 @@ const MEMORY: [&str; 9] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frames::stacks::KERNEL;
+    use crate::frames::names::KERNEL;
 
     fn stack(functions: &[&str]) -> Vec<Frame> {
         let frame =

@@ -1,10 +1,12 @@
 //! Names of plumbing: which functions of libraries, runtimes, servers and the kernel stand between
 //! a program and what it waits for. All of them are in `names.toml`; here is what they mean.
 
-use crate::frames::stacks::KERNEL;
 use kneepoint_vocab::Frame;
 use serde::Deserialize;
 use std::sync::LazyLock;
+
+/// Base name under which kernel frames are recorded.
+pub(crate) const KERNEL: &str = "[kernel]";
 
 /// The file, read once.
 static NAMES: LazyLock<Names> =

@@ -120,7 +120,7 @@ pub(crate) fn machinery(frames: &[Frame]) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frames::stacks::KERNEL;
+    use crate::frames::names::KERNEL;
 
     fn stack(frames: &[(&str, &str)]) -> Vec<Frame> {
         frames

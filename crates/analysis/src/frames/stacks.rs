@@ -8,9 +8,6 @@ use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::{Frame, StackId, StackRecord};
 use std::collections::BTreeMap;
 
-/// Base name under which kernel frames are recorded.
-pub(crate) const KERNEL: &str = "[kernel]";
-
 /// Stacks by index.
 pub(crate) struct Stacks<'a>(BTreeMap<StackId, &'a StackRecord>);
 
@@ -77,6 +74,7 @@ pub(crate) fn kernel_entry<'a>(functions: &[&'a str]) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::names::KERNEL;
 
     fn stack(frames: &[(&str, &str)]) -> Vec<Frame> {
         frames
