@@ -18,7 +18,7 @@ pub mod realtime;
 mod start;
 pub mod windows;
 
-pub use start::{Finished, Running, Start, Stream, told};
+pub use start::{Finished, Running, Start, Stream, reported};
 pub use std::process::ExitStatus;
 
 use kneepoint_vocab::MachineName;
@@ -168,7 +168,7 @@ mod tests {
         assert!(proc::process::arguments(child.id()).starts_with(b"sleep\0"));
         assert!(child.ended().unwrap().is_none());
         here().signal(child.id(), Signal::KILL).unwrap();
-        assert_eq!(told(child.wait().unwrap()), "killed by signal 9");
+        assert_eq!(reported(child.wait().unwrap()), "killed by signal 9");
         assert!(here().signal(0, Signal::KILL).is_err());
         let missing = Start::new("/nonexistent/program").begin();
         assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -255,7 +255,7 @@ impl Finished {
 
 /// How a process ended, for people.
 #[must_use]
-pub fn told(status: ExitStatus) -> String {
+pub fn reported(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
@@ -282,7 +282,7 @@ mod tests {
         running.take_output().unwrap().read_to_string(&mut printed).unwrap();
         assert_eq!(printed, "said 1\n/\n");
         assert!(running.take_input().is_none());
-        assert_eq!(told(running.wait().unwrap()), "exit code 3");
+        assert_eq!(reported(running.wait().unwrap()), "exit code 3");
         let finished = Start::new("sh").args(["-c", "echo out; echo bad >&2"]).finish().unwrap();
         assert!(finished.status.success());
         assert_eq!(
@@ -300,7 +300,7 @@ mod tests {
         let mut child = String::new();
         std::io::BufRead::read_line(&mut output, &mut child).unwrap();
         running.kill_group().unwrap();
-        assert_eq!(told(running.wait().unwrap()), "killed by signal 9");
+        assert_eq!(reported(running.wait().unwrap()), "killed by signal 9");
         // The pipe ends once nobody holds it any more.
         assert_eq!(output.read_to_string(&mut String::new()).unwrap(), 0);
         assert!(child.trim().parse::<u32>().is_ok());

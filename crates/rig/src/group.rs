@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Name of the mark in the environment.
 pub(crate) const MARK: &str = "KNEEPOINT_MARK";
 /// How long killed processes may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often they are looked for meanwhile.
 const GLANCE: Duration = Duration::from_millis(2);
 
@@ -111,7 +111,7 @@ fn end_directory(directory: &Path) -> anyhow::Result<()> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return remove_shared_memory(&ended);
             }
-            Err(error) if begun.elapsed() > PATIENCE => {
+            Err(error) if begun.elapsed() > TIMEOUT => {
                 bail!("{}: processes in it do not end, though killed: {error}", directory.display())
             }
             Err(_) => {}
@@ -162,7 +162,7 @@ pub(crate) fn end_marked(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<(u
             send(&(*pid, *born), Signal::KILL);
             killed.entry(*pid).or_insert(name);
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             bail!("process {} does not end, though killed", found[0].0);
         }
         std::thread::sleep(GLANCE);

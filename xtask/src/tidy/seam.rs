@@ -40,8 +40,8 @@ fn beyond(code: &str, text: &str) -> Option<&'static str> {
     }
     let is_comment = code.trim().is_empty() && !text.trim_start().starts_with('"');
     let is_path = PATHS.iter().any(|path| text.contains(path));
-    let is_told = FOR_PEOPLE.iter().any(|beginning| text.contains(beginning));
-    (is_path && !is_told && !is_comment).then_some("names a path of `/proc`")
+    let is_reported = FOR_PEOPLE.iter().any(|beginning| text.contains(beginning));
+    (is_path && !is_reported && !is_comment).then_some("names a path of `/proc`")
 }
 
 /// Lines of a file that stand before its tests.

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn what_is_not_there_is_reported() {
         assert!(text("no-such-file").is_err() && link("no-such-link").is_none());
         assert!(numbers("self/task").unwrap().contains(&crate::own_pid()));
         assert!(inode("self/ns/pid").is_some());

@@ -1,7 +1,7 @@
 //! `postgres`: a private PostgreSQL server under pgbench, one backend process a client.
 //!
-//! Every arm starts from a copy of one loaded cluster, as an account of its own where Kneepoint is
-//! root. The server listens on a UNIX socket in a directory that nobody else can enter. In each
+//! Every variant starts from a copy of one loaded cluster, as an account of its own where Kneepoint
+//! is root. The server listens on a UNIX socket in a directory that nobody else can enter. In each
 //! slice, the transactions that pgbench counts are checked against those that the server counts.
 
 mod factors;
@@ -38,7 +38,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use template::Kitchen;
+use template::TemplateContext;
 
 /// The workload's name.
 const NAME: &str = "postgres";
@@ -59,12 +59,12 @@ const SPARE_CONNECTIONS: u32 = 10;
 pub struct Postgres {
     /// How long a program or an answer may take before it counts as hung, beyond what the work
     /// itself takes.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Postgres {
-    /// With the patience that suits any machine.
-    pub const STANDARD: Self = Self { patience: Duration::from_secs(30) };
+    /// With the timeout that suits any machine.
+    pub const STANDARD: Self = Self { timeout: Duration::from_secs(30) };
 }
 
 impl Workload for Postgres {
@@ -80,8 +80,8 @@ impl Workload for Postgres {
         &self,
         settings: &BTreeMap<String, String>,
     ) -> Result<Arc<dyn Configured>, SettingError> {
-        let (settings, patience) = (Settings::parse(settings)?, self.patience);
-        Ok(Arc::new(Configuration { settings, patience }))
+        let (settings, timeout) = (Settings::parse(settings)?, self.timeout);
+        Ok(Arc::new(Configuration { settings, timeout }))
     }
 }
 
@@ -89,7 +89,7 @@ impl Workload for Postgres {
 #[derive(Debug)]
 struct Configuration {
     settings: Settings,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Configured for Configuration {
@@ -128,12 +128,12 @@ impl Configured for Configuration {
         );
         let settings = self.settings.clone();
         let programs = found()?;
-        // An arm of another scale than the baseline's makes its template at its first start.
+        // A variant of another scale than the baseline's makes its template at its first start.
         let template = self.template(setup, &programs)?;
         let account = Account::unprivileged(ROLE);
-        let name = format!("{}-{}", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let name = format!("{}-{}", setup.variant, setup.start).replace(['/', '\0'], "-");
         let home = Home::make(&setup.scratch, &name, account)?;
-        server::copy(&template, &home, account, &setup.undo, self.patience)?;
+        server::copy(&template, &home, account, &setup.undo, self.timeout)?;
         fs::write(home.path().join(FACTORS_FILE), factors::SCRIPT)
             .context("pgbench's script cannot be written")?;
         let launch = Launch {
@@ -144,7 +144,7 @@ impl Configured for Configuration {
             tcp: settings.connection == Connection::Tcp,
             environment: settings.environment.clone(),
             undo: &setup.undo,
-            patience: self.patience,
+            timeout: self.timeout,
         };
         let server = Server::start(launch)?;
         let mut postgres = Cluster {
@@ -156,7 +156,7 @@ impl Configured for Configuration {
             overhead: Overhead::default(),
             most_clients: clients,
             undo: setup.undo.clone(),
-            patience: self.patience,
+            timeout: self.timeout,
         };
         postgres.overhead = postgres.calibrate()?;
         Ok(Box::new(postgres))
@@ -166,14 +166,14 @@ impl Configured for Configuration {
 impl Configuration {
     /// The template for its scale, made where it is not there yet.
     fn template(&self, setup: &Setup, programs: &Programs) -> anyhow::Result<PathBuf> {
-        let kitchen = Kitchen {
+        let template_context = TemplateContext {
             programs,
             account: Account::unprivileged(ROLE),
             scratch: &setup.scratch,
             undo: &setup.undo,
-            patience: self.patience,
+            timeout: self.timeout,
         };
-        template::of_scale(self.settings.scale, &kitchen)
+        template::of_scale(self.settings.scale, &template_context)
     }
 }
 
@@ -188,7 +188,7 @@ fn parameters(settings: &Settings, clients: u32) -> Vec<String> {
         format!("max_connections={}", clients + SPARE_CONNECTIONS),
         format!("shared_buffers={}MB", settings.shared_buffers),
         format!("synchronous_commit={waits}"),
-        // The log lies in memory, once for each arm.
+        // The log lies in memory, once for each variant.
         "max_wal_size=256MB".to_owned(),
     ]
 }
@@ -241,7 +241,7 @@ struct Cluster {
     overhead: Overhead,
     most_clients: u32,
     undo: Undo,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Cluster {
@@ -261,7 +261,7 @@ impl Cluster {
     fn run_once(&mut self, clients: u32) -> anyhow::Result<(Report, u64)> {
         let before = self.server.transactions()?;
         let arguments = self.script(clients, 1, Extent::Transactions(1));
-        let printed = self.pgbench(&arguments, &[])?.await_success(self.patience)?;
+        let printed = self.pgbench(&arguments, &[])?.await_success(self.timeout)?;
         let report = Report::parse(&printed)?;
         let counted = self.server.transactions()?.saturating_sub(before);
         Ok((report, counted))
@@ -337,12 +337,12 @@ impl System for Cluster {
         ensure!(self.run.is_none(), "{NAME}: clients are running");
         let (report, _) = self.run_once(1)?;
         let arguments = ["-n", "-c", "1", "-t", "1", "-f", FACTORS_FILE].map(str::to_owned);
-        let mut told = self.pgbench(&arguments, &[])?;
-        told.await_success(self.patience)?;
-        let mut proofs = Factors::parse(&told.complained()?)?.proofs(&self.settings, &report);
+        let mut reported = self.pgbench(&arguments, &[])?;
+        reported.await_success(self.timeout)?;
+        let mut proofs = Factors::parse(&reported.complained()?)?.proofs(&self.settings, &report);
         let environment = &self.settings.environment;
         proofs.extend(shown::variables("postgres", self.server.pid(), environment));
-        let mut settings: Vec<_> = environment.told().into_iter().collect();
+        let mut settings: Vec<_> = environment.reported().into_iter().collect();
         for (name, parameter) in [
             ("PostgreSQL", "server_version"),
             ("max_connections", "max_connections"),
@@ -367,7 +367,7 @@ impl System for Cluster {
         );
         self.server.alive()?;
         self.server.place(&drive.cpus.system)?;
-        let seconds = pgbench::seconds_for(drive.lasts, self.patience);
+        let seconds = pgbench::seconds_for(drive.lasts, self.timeout);
         let (run, backends) = self.drive(drive, seconds)?;
         self.run = Some(run);
         Ok(backends)
@@ -386,7 +386,7 @@ impl System for Cluster {
     fn progress(&mut self) -> anyhow::Result<Option<Tally>> {
         let run = self.run.as_mut().with_context(|| format!("{NAME}: no clients are running"))?;
         run.log.read()?;
-        let (at, operations) = run.log.told(&run.begun);
+        let (at, operations) = run.log.reported(&run.begun);
         Ok(Some(Tally { at, operations }))
     }
 
@@ -410,7 +410,7 @@ impl System for Cluster {
         if run.generator.ended().is_none() {
             run.generator.signal(Signal::ALARM)?;
         }
-        let ended = run.generator.await_success(self.patience);
+        let ended = run.generator.await_success(self.timeout);
         // Where the server is gone, pgbench's complaint about it would only hide that.
         self.server.alive()?;
         let report =

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_with_its_name_what_is_allowed_and_what_was_found() {
+    fn what_cannot_be_is_reported_with_its_name_what_is_allowed_and_what_was_found() {
         let problem = |name: &str, text: &str| {
             let error = read::<Part>("it", &texts(&[(name, text)])).unwrap_err();
             assert_eq!(error.setting, name);

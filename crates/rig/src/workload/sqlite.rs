@@ -42,12 +42,12 @@ pub(super) const NAME: &str = "sqlite-oltp";
 #[derive(Clone, Debug)]
 pub struct SqliteOltp {
     /// How long the child may take for one answer before it counts as hung.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl SqliteOltp {
-    /// With the patience that suits any machine.
-    pub const STANDARD: Self = Self { patience: Duration::from_secs(20) };
+    /// With the timeout that suits any machine.
+    pub const STANDARD: Self = Self { timeout: Duration::from_secs(20) };
 }
 
 impl Workload for SqliteOltp {
@@ -64,7 +64,7 @@ impl Workload for SqliteOltp {
         settings: &BTreeMap<String, String>,
     ) -> Result<Arc<dyn Configured>, SettingError> {
         let (settings, environment) = Settings::parse(settings)?;
-        Ok(Arc::new(Configuration { settings, environment, patience: self.patience }))
+        Ok(Arc::new(Configuration { settings, environment, timeout: self.timeout }))
     }
 }
 
@@ -73,7 +73,7 @@ impl Workload for SqliteOltp {
 struct Configuration {
     settings: Settings,
     environment: Variables,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Configured for Configuration {
@@ -87,7 +87,7 @@ impl Configured for Configuration {
             (1..=MOST_CLIENTS).contains(&clients),
             "{NAME}: clients must be 1 to {MOST_CLIENTS} (found {clients})"
         );
-        let name = format!("{}-{}.db", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let name = format!("{}-{}.db", setup.variant, setup.start).replace(['/', '\0'], "-");
         let file = DatabaseFile::new(&setup.scratch.join(name));
         let blueprint = Blueprint {
             settings: self.settings,
@@ -103,7 +103,7 @@ impl Configured for Configuration {
             .args(["serve-workload", NAME])
             .with(environment.pairs())
             .with([(MARK, group.mark())]);
-        let peer = Peer::spawn(NAME, start, self.patience)?;
+        let peer = Peer::spawn(NAME, start, self.timeout)?;
         // It does nothing before it is asked to start.
         group.admit(peer.pid());
         let mut sqlite = Sqlite { peer, environment, _group: group, _file: file };
@@ -144,7 +144,7 @@ impl System for Sqlite {
         match self.ask(&Request::Describe)? {
             Reply::Described { mut proofs, mut settings } => {
                 proofs.extend(shown::variables("the server", self.peer.pid(), &self.environment));
-                settings.extend(self.environment.told());
+                settings.extend(self.environment.reported());
                 Ok((proofs, settings))
             }
             other => Err(out_of_turn(&other)),

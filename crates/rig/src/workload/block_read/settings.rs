@@ -42,7 +42,7 @@ impl Engine {
     }
 }
 
-/// Everything in which two arms can differ.
+/// Everything in which two variants can differ.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {

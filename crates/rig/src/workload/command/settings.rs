@@ -16,7 +16,7 @@ use std::time::Duration;
 /// How long a server may take until it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 /// How long a command may take beyond its window, and a hook altogether.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// Where the count is in what its program prints, unless that is said.
 const ANY_NUMBER: &str = "([0-9]+)";
 
@@ -30,7 +30,7 @@ pub(super) struct Settings {
     pub(super) ready: Option<Line>,
     pub(super) conclude: Option<Line>,
     pub(super) ready_within: Duration,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     pub(super) until_stopped: bool,
     pub(super) directory: Option<PathBuf>,
     pub(super) environment: Variables,
@@ -79,7 +79,7 @@ impl Settings {
             conclude: texts.hook("conclude", &texts.conclude, &["{seconds}"])?,
             counting: texts.counting()?,
             ready_within: texts.ready_within_s,
-            patience: texts.patience_s,
+            timeout: texts.patience_s,
             until_stopped: texts.until == Until::Stopped || texts.counter.is_some(),
             directory: texts.directory,
             environment: texts.environment,
@@ -167,7 +167,7 @@ impl Default for Texts {
             counter: None,
             counter_pattern: None,
             until: Until::Ended,
-            patience_s: PATIENCE,
+            patience_s: TIMEOUT,
         }
     }
 }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn what_makes_no_sense_is_reported() {
         let cases: [(&[(&str, &str)], &str); 20] = [
             (&[], "must name the command"),
             (&[("run", "a"), ("rum", "b")], "no setting is named \"rum\""),
@@ -305,9 +305,9 @@ mod tests {
             (&[("run", "a"), ("environment", "A")], "NAME=VALUE"),
             (&[("run", "a"), ("directory", "/nonexistent/x")], "is not there"),
         ];
-        for (pairs, told) in cases {
+        for (pairs, reported) in cases {
             let problem = parse(pairs).unwrap_err();
-            assert!(problem.contains(told), "{pairs:?}: {problem}");
+            assert!(problem.contains(reported), "{pairs:?}: {problem}");
         }
     }
 }

@@ -64,7 +64,7 @@ const PER_CLIENT: &str = "per-client";
 /// Most files that clients share.
 const MOST_FILES: u32 = 1024;
 
-/// Everything in which two arms can differ.
+/// Everything in which two variants can differ.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {

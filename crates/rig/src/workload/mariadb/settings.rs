@@ -24,7 +24,7 @@ pub(super) enum Connection {
 pub(super) struct ServerSettings {
     pub(super) connection: Connection,
     pub(super) allocator: Allocator,
-    /// Server variables with their values, all that arms may differ in.
+    /// Server variables with their values, all that variants may differ in.
     pub(super) variables: BTreeMap<&'static str, String>,
     /// What is set in the server's environment.
     pub(super) environment: Variables,

@@ -68,7 +68,7 @@ pub(super) enum Connection {
     Tcp,
 }
 
-/// Everything in which two arms of this workload can differ.
+/// Everything in which two variants of this workload can differ.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {

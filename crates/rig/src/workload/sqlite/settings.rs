@@ -47,7 +47,7 @@ pub(super) enum Mutex {
     Connection,
 }
 
-/// Everything in which two arms of this workload can differ.
+/// Everything in which two variants of this workload can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Settings {
