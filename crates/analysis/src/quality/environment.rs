@@ -1,0 +1,60 @@
+//! Variables of the calling shell that change what is measured, and that nobody asked for.
+
+use kneepoint_vocab::environment::changes_programs;
+use kneepoint_vocab::findings::{Caveat, Severity};
+use kneepoint_vocab::{VariantId, VariantStart};
+use std::collections::BTreeSet;
+
+/// What recipes call the variables that they set.
+const SETTING: &str = "environment";
+
+/// Names the variables that the baseline has though its recipe does not set them.
+pub(crate) fn caveat(starts: &[VariantStart]) -> Option<Caveat> {
+    let baseline = || starts.iter().filter(|start| start.variant.0 == VariantId::BASELINE);
+    let asked: BTreeSet<&str> = baseline()
+        .flat_map(|start| &start.settings)
+        .filter(|(name, _)| name == SETTING)
+        .flat_map(|(_, names)| names.split_whitespace())
+        .collect();
+    let found: BTreeSet<String> = baseline()
+        .flat_map(|start| &start.environment)
+        .filter(|(name, _)| changes_programs(name) && !asked.contains(name.as_str()))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    if found.is_empty() {
+        return None;
+    }
+    let list: Vec<&str> = found.iter().map(String::as_str).collect();
+    let text = format!(
+        "The calling shell's environment changes how the system runs: {}; without that, begin \
+         with env -u NAME.",
+        list.join(", ")
+    );
+    Some(Caveat { severity: Severity::Warning, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_vocab::Seconds;
+
+    #[test]
+    fn what_leaks_is_named_and_what_was_asked_for_is_not() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let start = |variant: &str, environment| VariantStart {
+            variant: VariantId::new(variant),
+            start: 0,
+            proofs: Vec::new(),
+            ready_after: Seconds(0.0),
+            settings: vec![pair("environment", "MALLOC_ARENA_MAX OMP_NUM_THREADS")],
+            environment,
+        };
+        let plain = vec![pair("PATH", "/bin"), pair("MALLOC_ARENA_MAX", "1")];
+        assert_eq!(caveat(&[start("baseline", plain.clone())]), None);
+        let leaked = [plain, vec![pair("GLIBC_TUNABLES", "x=1"), pair("LD_PRELOAD", "/y.so")]];
+        let leaked = leaked.concat();
+        assert_eq!(caveat(&[start("v", leaked.clone())]), None);
+        let reported = caveat(&[start("baseline", leaked)]).unwrap().text;
+        assert!(reported.contains(": GLIBC_TUNABLES=x=1, LD_PRELOAD=/y.so;"), "{reported}");
+    }
+}
