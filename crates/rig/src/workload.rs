@@ -12,6 +12,7 @@ pub mod mariadb;
 pub mod overload;
 mod peer;
 pub mod postgres;
+mod private;
 mod settings;
 pub mod sqlite;
 

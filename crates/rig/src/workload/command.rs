@@ -17,6 +17,7 @@ mod working;
 
 pub(super) use counting::by_rate;
 
+use super::private::PrivateServer;
 use super::{
     Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
 };
@@ -290,7 +291,7 @@ impl System for Commanded {
     }
 
     fn environment(&self) -> Vec<(String, String)> {
-        let server = self.instance.server.as_ref().map(Process::pid);
+        let server = self.instance.server.as_ref().map(PrivateServer::pid);
         environment::of(server, &self.settings.environment)
     }
 

@@ -1,13 +1,11 @@
 //! What the kernel counted of a program that has ended: what its own count is checked against.
 
+use super::private;
 use crate::process::Process;
 use kneepoint_machine::proc::io::{self, IoCounts};
 use kneepoint_vocab::CountCheck;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::time::{Duration, Instant};
-
-/// The largest disagreement between two counts of the same operations.
-const MOST_DISAGREEMENT: f64 = 0.01;
 
 /// Whether a child has ended. Unlike [`Process::ended`] it leaves it unreaped, with its counts.
 pub(super) fn has_ended(process: &Process) -> bool {
@@ -56,16 +54,15 @@ pub(super) fn calls_beside_first_thread(
 /// # Errors
 /// They do not: there is no telling which is right.
 pub(super) fn agreed(check: CountCheck, who: &str) -> anyhow::Result<CountCheck> {
-    let apart = check.disagreement();
-    anyhow::ensure!(
-        apart.0 <= MOST_DISAGREEMENT,
-        "{who} counted {} operations, the kernel {} ({}): {:.1} % apart",
-        check.generator,
-        check.server,
-        check.counter,
-        apart.0 * 100.0
-    );
-    Ok(check)
+    private::agreed(check, |check| {
+        format!(
+            "{who} counted {} operations, the kernel {} ({}): {:.1} % apart",
+            check.generator,
+            check.server,
+            check.counter,
+            check.disagreement().0 * 100.0
+        )
+    })
 }
 
 #[cfg(test)]

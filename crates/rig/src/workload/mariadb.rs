@@ -179,6 +179,7 @@ fn needs(settings: &ServerSettings, path: &SearchPath) -> Vec<Need> {
         Need::program("mariadbd", "mariadb-server-core", path),
         Need::program("mariadb-install-db", "mariadb-server-core", path),
         Need::program("mariadb", "mariadb-client-core", path),
+        Need::program("cp", "coreutils", path),
         Need::program(GENERATOR, "sysbench", path),
     ];
     needs.extend(settings.allocator.need());

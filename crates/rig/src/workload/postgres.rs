@@ -5,7 +5,6 @@
 //! slice, the transactions that pgbench counts are checked against those that the server counts.
 
 mod factors;
-mod home;
 mod log;
 mod pgbench;
 mod programs;
@@ -14,6 +13,7 @@ mod session;
 mod settings;
 mod template;
 
+use super::private::{Home, agreed};
 use super::{
     Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Tally, Workload,
 };
@@ -25,13 +25,12 @@ use crate::undo::Undo;
 use crate::{placement, priority};
 use anyhow::{Context as _, ensure};
 use factors::Factors;
-use home::Home;
-use kneepoint_vocab::{Clients, CountCheck, Ratio};
+use kneepoint_vocab::{Clients, CountCheck};
 use log::{Edge, Log};
 use pgbench::{Extent, Report};
 use programs::Programs;
 use rustix::process::Signal;
-use server::{Launch, Server};
+use server::{CLUSTER, Launch, Server};
 use settings::{Connection, Settings};
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,8 +49,6 @@ const DATABASE: &str = "bench";
 const CONTROL: &str = "postgres";
 /// The script that tells what a client finds.
 const FACTORS_FILE: &str = "factors.sql";
-/// How far the server's count may lie from pgbench's.
-const AGREEMENT: Ratio = Ratio(0.01);
 /// Connections beside those of the clients.
 const SPARE_CONNECTIONS: u32 = 10;
 /// The workload `postgres`.
@@ -130,16 +127,13 @@ impl Configured for Configuration {
         let programs = found()?;
         // A variant of another scale than the baseline's makes its template at its first start.
         let template = self.template(setup, &programs)?;
-        let account = Account::unprivileged(ROLE);
-        let name = format!("{}-{}", setup.variant, setup.start).replace(['/', '\0'], "-");
-        let home = Home::make(&setup.scratch, &name, account)?;
-        server::copy(&template, &home, account, &setup.undo, self.timeout)?;
+        let home = Home::make(&setup.scratch, NAME, Account::unprivileged(ROLE))?;
+        home.copy(&template, CLUSTER, &setup.undo, self.timeout)?;
         fs::write(home.path().join(FACTORS_FILE), factors::SCRIPT)
             .context("pgbench's script cannot be written")?;
         let launch = Launch {
             programs: &programs,
-            account,
-            home: &home,
+            home,
             parameters: parameters(&settings, clients),
             tcp: settings.connection == Connection::Tcp,
             environment: settings.environment.clone(),
@@ -150,7 +144,6 @@ impl Configured for Configuration {
         let mut postgres = Cluster {
             run: None,
             server,
-            home,
             programs,
             settings,
             overhead: Overhead::default(),
@@ -168,7 +161,6 @@ impl Configuration {
     fn template(&self, setup: &Setup, programs: &Programs) -> anyhow::Result<PathBuf> {
         let template_context = TemplateContext {
             programs,
-            account: Account::unprivileged(ROLE),
             scratch: &setup.scratch,
             undo: &setup.undo,
             timeout: self.timeout,
@@ -235,7 +227,6 @@ struct Run {
 struct Cluster {
     run: Option<Run>,
     server: Server,
-    home: Home,
     programs: Programs,
     settings: Settings,
     overhead: Overhead,
@@ -246,7 +237,7 @@ struct Cluster {
 
 impl Cluster {
     fn pgbench(&self, arguments: &[String], cpus: &[u32]) -> anyhow::Result<Process> {
-        let path = self.home.path();
+        let path = self.server.home().path();
         let mut program = pgbench::pgbench(&self.programs, self.server.reach(), arguments, path);
         program.cpus = cpus.to_vec();
         program.spawn(&self.undo)
@@ -284,7 +275,7 @@ impl Cluster {
         let cores = if cpus.is_empty() { placement::allowed().len() } else { cpus.len() };
         let threads = drive.clients.min(u32::try_from(cores.max(1)).unwrap_or(u32::MAX));
         let mut arguments = self.script(drive.clients, threads, Extent::Seconds(seconds));
-        arguments.extend(log::arguments(self.home.path()));
+        arguments.extend(log::arguments(self.server.home().path()));
         let started = Edge::now();
         let mut generator = self.pgbench(&arguments, cpus)?;
         let backends = self.server.await_backends(&mut generator, drive.clients)?;
@@ -292,7 +283,7 @@ impl Cluster {
             priority::raise_other(*backend);
             placement::pin(*backend, &drive.cpus.system)?;
         }
-        let log = Log::of(self.home.path(), generator.pid(), threads, started);
+        let log = Log::of(self.server.home().path(), generator.pid(), threads, started);
         let begun = Edge::now();
         let clients = drive.clients;
         let run = Run { generator, clients, before, log, begun, opened: None, closed: None };
@@ -314,13 +305,12 @@ impl Cluster {
             generator: report.transactions + self.overhead.of(run.clients),
             server: self.server.transactions()?.saturating_sub(run.before),
         };
-        ensure!(
-            counts.disagreement() <= AGREEMENT,
-            "pgbench accounts for {} transactions and PostgreSQL for {}: more than 1 % apart",
-            counts.generator,
-            counts.server
-        );
-        Ok(counts)
+        agreed(counts, |counts| {
+            format!(
+                "pgbench accounts for {} transactions and PostgreSQL for {}: more than 1 % apart",
+                counts.generator, counts.server
+            )
+        })
     }
 }
 
@@ -436,11 +426,9 @@ impl System for Cluster {
     }
 
     fn stop(self: Box<Self>) -> anyhow::Result<()> {
-        let Self { run, server, home, .. } = *self;
+        let Self { run, server, .. } = *self;
         drop(run);
-        let stopped = server.stop();
-        drop(home);
-        stopped
+        server.stop().map(drop)
     }
 }
 

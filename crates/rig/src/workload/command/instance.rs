@@ -8,13 +8,13 @@ use crate::process::{self, Process, Program};
 use crate::search_path::SearchPath;
 use crate::shown;
 use crate::undo::Undo;
+use crate::workload::private::{Home, PrivateServer, free_port};
 use crate::workload::{Drive, Setup};
 use anyhow::{Context as _, bail};
 use kneepoint_vocab::Proof;
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -73,9 +73,9 @@ fn program<'a>(
 pub(super) struct Instance {
     settings: Settings,
     values: Values,
-    directory: PathBuf,
+    home: Home,
     pub(super) undo: Undo,
-    pub(super) server: Option<Process>,
+    pub(super) server: Option<PrivateServer>,
     /// What the server showed of its environment when it began.
     pub(super) shown: Vec<Proof>,
     /// Kept, though it has ended: what it sent into the background ends with the instance.
@@ -87,13 +87,12 @@ pub(super) struct Instance {
 impl Instance {
     /// Runs `prepare`, then brings the server up.
     pub(super) fn start(settings: &Settings, setup: &Setup) -> anyhow::Result<Self> {
-        let name = format!("{}-{}-command", setup.variant, setup.start).replace(['/', '\0'], "-");
-        let directory = setup.scratch.join(name);
-        fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
+        let name = format!("{}-command", setup.variant);
+        let home = Home::make(&setup.scratch, &name, None)?;
         let mut instance = Self {
             settings: settings.clone(),
             values: Values::new(),
-            directory,
+            home,
             undo: setup.undo.clone(),
             server: None,
             shown: Vec::new(),
@@ -103,7 +102,7 @@ impl Instance {
         instance.values = Values::from([
             ("{clients}", setup.max_clients.to_string()),
             ("{cores}", placement::allowed().len().to_string()),
-            ("{directory}", instance.directory.display().to_string()),
+            ("{directory}", instance.home.path().display().to_string()),
             ("{shared}", shared(&setup.scratch).display().to_string()),
         ]);
         if settings.lines().any(|line| line.has("{port}")) {
@@ -129,11 +128,11 @@ impl Instance {
     fn serve(&mut self) -> anyhow::Result<()> {
         let Some(start) = &self.settings.start else { return Ok(()) };
         let program = self.program("the server", start.filled(&self.values), &self.settings);
-        let mut server = program.spawn(&self.undo)?;
+        let mut server = PrivateServer::begin(program, &self.undo, STOPPING)?;
         // Looked at while it is young: servers like to write their title over their variables.
         if !self.settings.environment.is_empty() {
             let (launcher, set) = (self.undo.server(), &self.settings.environment);
-            self.shown = shown::once_begun("the server", &mut server, &launcher, set);
+            self.shown = shown::once_begun("the server", server.process(), &launcher, set);
         }
         self.server = Some(server);
         let Some(ready) = self.settings.ready.clone() else { return self.check() };
@@ -146,7 +145,7 @@ impl Instance {
                 Ok(_) => return Ok(()),
                 Err(error) if left.is_zero() => {
                     let within = self.settings.ready_within;
-                    let said = self.server.as_ref().map(Process::tail).unwrap_or_default();
+                    let said = self.server.as_ref().map(PrivateServer::tail).unwrap_or_default();
                     bail!("the server was not ready within {within:?}: {error:#}{said}")
                 }
                 Err(_) => std::thread::sleep(GLANCE.min(left)),
@@ -161,7 +160,7 @@ impl Instance {
         words: Vec<String>,
         settings: &Settings,
     ) -> Program<'_> {
-        program(name, words, &self.directory, settings)
+        program(name, words, self.home.path(), settings)
     }
 
     /// A program of the recipe that runs beside the command.
@@ -196,20 +195,13 @@ impl Instance {
 
     /// Whether the server is still there, where there is one.
     pub(super) fn check(&mut self) -> anyhow::Result<()> {
-        let Some(server) = &mut self.server else { return Ok(()) };
-        match server.ended() {
-            None => Ok(()),
-            Some(status) => Err(server.lost(&format!("ended, {}", process::reported(status)))),
-        }
+        self.server.as_mut().map_or(Ok(()), PrivateServer::alive)
     }
 
     /// Runs `conclude`, then stops the server as an administrator would.
     pub(super) fn stop(mut self) -> anyhow::Result<()> {
         let concluded = self.conclude();
-        let stopped = match self.server.take() {
-            Some(server) => server.terminate(Signal::TERM, STOPPING),
-            None => Ok(()),
-        };
+        let stopped = self.server.take().map_or(Ok(()), |server| server.stop(Signal::TERM));
         concluded.and(stopped)
     }
 
@@ -231,14 +223,5 @@ impl Drop for Instance {
         }
         drop(self.server.take());
         drop(self.prepared.take());
-        if let Err(error) = fs::remove_dir_all(&self.directory) {
-            tracing::warn!("{}: {error}", self.directory.display());
-        }
     }
-}
-
-/// A port of the loopback interface that nobody listens on.
-fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free")?;
-    Ok(listener.local_addr().context("no port is free")?.port())
 }

@@ -4,6 +4,7 @@ use super::settings::Settings;
 use crate::process::Process;
 use crate::search_path::SearchPath;
 use crate::shown::{self, ProgramFile};
+use crate::workload::private::PrivateServer;
 use kneepoint_vocab::Proof;
 use std::path::Path;
 
@@ -30,7 +31,7 @@ pub(super) fn planned(settings: &Settings) -> Vec<Proof> {
 }
 
 /// The program that a server runs.
-pub(super) fn of_server(settings: &Settings, server: &Process) -> Vec<Proof> {
+pub(super) fn of_server(settings: &Settings, server: &PrivateServer) -> Vec<Proof> {
     let program = settings.start.as_ref().and_then(|line| file(line.program(), settings));
     let program = program.and_then(|file| file.run_by(SERVER, server.pid()));
     program.into_iter().collect()

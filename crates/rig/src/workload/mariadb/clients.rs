@@ -10,6 +10,7 @@ use crate::placement;
 use crate::process::{Process, Program};
 use crate::undo::Undo;
 use crate::workload::SliceOutput;
+use crate::workload::private::agreed;
 use anyhow::{Context as _, ensure};
 use kneepoint_vocab::{CountCheck, Ratio};
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
@@ -20,8 +21,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How far the generator's count may be from the server's.
-const COUNT_TOLERANCE: f64 = 0.01;
 /// Operations of the run that tells how many statements an operation has.
 const TRIAL: u64 = 100;
 
@@ -281,12 +280,12 @@ pub(super) fn await_clients(
 /// The counts of both sides, if they agree.
 pub(super) fn checked(generator: u64, server: u64) -> anyhow::Result<CountCheck> {
     let counts = CountCheck { counter: "Questions".to_owned(), generator, server };
-    ensure!(
-        counts.disagreement().0 <= COUNT_TOLERANCE,
-        "the counts disagree: the generator asked {generator} questions, mariadbd counts {server}; \
-         no number"
-    );
-    Ok(counts)
+    agreed(counts, |_| {
+        format!(
+            "the counts disagree: the generator asked {generator} questions, mariadbd counts \
+             {server}; no number"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -3,26 +3,23 @@
 
 use super::settings::{Connection, ServerSettings};
 use crate::environment::Variables;
-use crate::placement;
-use crate::process::{self, Account, Process, Program};
+use crate::process::{self, Account, Program};
 use crate::search_path::SearchPath;
 use crate::shown;
 use crate::undo::Undo;
+use crate::workload::private::{Home, PrivateServer, free_port};
 use crate::workload::{Description, Setup};
 use anyhow::{Context as _, bail, ensure};
 use kneepoint_machine::proc::process::has_thread;
 use kneepoint_vocab::Proof;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::fs::{self, File, Permissions};
-use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::path::PathBuf;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// Folder of the server's own files within its home.
-const STORE: &str = "store";
+pub(super) const STORE: &str = "store";
 /// The socket's name within a home.
 const SOCKET: &str = "s";
 /// Longest path of a UNIX socket.
@@ -37,90 +34,32 @@ const READING: u64 = 2;
 /// Bytes that InnoDB keeps in memory beside the tables.
 const LEAST_POOL: u64 = 64 << 20;
 
-/// The directory of one server, gone when dropped.
-#[derive(Debug)]
-pub(super) struct Home {
-    directory: TempDir,
-    account: Option<Account>,
+/// A directory below the scratch directory that the server's account owns.
+pub(super) fn home(setup: &Setup) -> anyhow::Result<Home> {
+    let home = Home::make(&setup.scratch, "mariadb", Account::unprivileged("mysql"))?;
+    let socket = socket(&home);
+    let length = socket.as_os_str().len();
+    ensure!(
+        length <= LONGEST_SOCKET,
+        "{}: {length} bytes are too long for a socket; set TMPDIR to a shorter path",
+        socket.display()
+    );
+    Ok(home)
 }
 
-impl Home {
-    /// A directory below the scratch directory that the server's account owns.
-    pub(super) fn make(setup: &Setup) -> anyhow::Result<Self> {
-        let account = Account::unprivileged("mysql");
-        if account.is_some() {
-            // The account has to pass through; what it owns below stays closed to others.
-            fs::set_permissions(&setup.scratch, Permissions::from_mode(0o711))
-                .with_context(|| setup.scratch.display().to_string())?;
-        }
-        let directory = tempfile::Builder::new()
-            .prefix("mariadb-")
-            .tempdir_in(&setup.scratch)
-            .with_context(|| format!("{}: no directory can be made", setup.scratch.display()))?;
-        let home = Self { directory, account };
-        home.give(home.path())?;
-        let length = home.socket().as_os_str().len();
-        ensure!(
-            length <= LONGEST_SOCKET,
-            "{}: {length} bytes are too long for a socket; set TMPDIR to a shorter path",
-            home.socket().display()
-        );
-        Ok(home)
-    }
+fn store(home: &Home) -> PathBuf {
+    home.path().join(STORE)
+}
 
-    /// A home whose server finds a copy of what another one has stored.
-    pub(super) fn copied(setup: &Setup, stored: &Path) -> anyhow::Result<Self> {
-        let home = Self::make(setup)?;
-        home.copy(stored, &home.store())
-            .with_context(|| format!("{} cannot be copied", stored.display()))?;
-        Ok(home)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
-    pub(super) fn store(&self) -> PathBuf {
-        self.path().join(STORE)
-    }
-
-    pub(super) fn socket(&self) -> PathBuf {
-        self.path().join(SOCKET)
-    }
-
-    pub(super) fn account(&self) -> Option<Account> {
-        self.account
-    }
-
-    /// Makes a file or directory the account's.
-    fn give(&self, path: &Path) -> anyhow::Result<()> {
-        let Some(account) = self.account else { return Ok(()) };
-        chown(path, Some(account.user), Some(account.group))
-            .with_context(|| format!("{} cannot be given to the server", path.display()))
-    }
-
-    fn copy(&self, from: &Path, to: &Path) -> anyhow::Result<()> {
-        fs::create_dir(to)?;
-        self.give(to)?;
-        for entry in fs::read_dir(from)? {
-            let entry = entry?;
-            let target = to.join(entry.file_name());
-            if entry.file_type()?.is_dir() {
-                self.copy(&entry.path(), &target)?;
-            } else {
-                fs::copy(entry.path(), &target)?;
-                self.give(&target)?;
-            }
-        }
-        Ok(())
-    }
+fn socket(home: &Home) -> PathBuf {
+    home.path().join(SOCKET)
 }
 
 /// A server that runs. Dropping it kills it and removes its home.
 #[derive(Debug)]
 pub(super) struct Instance {
     // Dropped before the home: fields are dropped in order.
-    server: Process,
+    server: PrivateServer,
     home: Home,
     port: Option<u16>,
     settings: ServerSettings,
@@ -156,18 +95,12 @@ impl Instance {
             environment.set(name, &value);
         }
         program.environment = environment.for_program();
-        let server = program.spawn(&setup.undo)?;
         let (settings, undo) = (settings.clone(), setup.undo.clone());
-        let mut instance = Self { server, home, port, settings, environment, undo, timeout };
-        instance.await_ready()?;
-        Ok(instance)
-    }
-
-    fn await_ready(&mut self) -> anyhow::Result<()> {
-        let Self { server, home, undo, timeout, .. } = self;
-        server.await_ready(*timeout, |_| {
-            home.socket().exists() && ask(home, undo, *timeout, "SELECT 1", None).is_ok()
-        })
+        let answers = || {
+            socket(&home).exists() && ask(&home, &undo, timeout, "SELECT 1", None).is_ok()
+        };
+        let server = PrivateServer::start(program, &undo, timeout, answers)?;
+        Ok(Self { server, home, port, settings, environment, undo, timeout })
     }
 
     /// The server's process id.
@@ -181,21 +114,17 @@ impl Instance {
 
     /// Fails with the server's last words if it has ended.
     pub(super) fn alive(&mut self) -> anyhow::Result<()> {
-        match self.server.ended() {
-            None => Ok(()),
-            Some(status) => Err(self.server.lost(&format!("ended ({status})"))),
-        }
+        self.server.alive()
     }
 
-    /// The error to tell: that the server died, if it did, else the one that was met.
+    /// The error to report: that the server died, if it did, else the one that was met.
     pub(super) fn blame(&mut self, met: anyhow::Error) -> anyhow::Error {
-        self.alive().err().unwrap_or(met)
+        self.server.blame(met)
     }
 
     /// Puts the server on these CPUs, on all of Kneepoint's where there are none.
     pub(super) fn pin(&self, cpus: &[u32]) -> anyhow::Result<()> {
-        let all = placement::allowed();
-        placement::pin(self.pid(), if cpus.is_empty() { &all } else { cpus })
+        self.server.place(cpus)
     }
 
     /// Runs statements as the server's administrator; rows are lines, columns split by tabs.
@@ -231,7 +160,7 @@ impl Instance {
             format!("--mysql-user={USER}"),
         ];
         match self.port {
-            None => options.push(format!("--mysql-socket={}", self.home.socket().display())),
+            None => options.push(format!("--mysql-socket={}", socket(&self.home).display())),
             Some(port) => {
                 options.extend(["--mysql-host=127.0.0.1".into(), format!("--mysql-port={port}")]);
             }
@@ -302,14 +231,13 @@ impl Instance {
 
     /// Shuts the server down in its own way and hands its home back.
     pub(super) fn stop(self) -> anyhow::Result<Home> {
-        self.server.terminate(Signal::TERM, self.timeout)?;
+        self.server.stop(Signal::TERM)?;
         Ok(self.home)
     }
 
     /// Runs a program of this server's surroundings to its end.
     pub(super) fn run(&mut self, program: Program<'_>) -> anyhow::Result<String> {
-        let said = process::run(program, self.timeout, &self.undo);
-        said.map_err(|error| self.blame(error))
+        self.server.run(program)
     }
 }
 
@@ -323,7 +251,7 @@ fn ask(
     let mut arguments = vec![
         "--no-defaults".to_owned(),
         "--user=root".to_owned(),
-        format!("--socket={}", home.socket().display()),
+        format!("--socket={}", socket(home).display()),
         "--batch".to_owned(),
         "--skip-column-names".to_owned(),
     ];
@@ -336,13 +264,6 @@ fn ask(
     process::run(program, timeout, undo)
 }
 
-/// A port of the loopback interface that nobody has now.
-fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    Ok(address.context("no port of the loopback interface is free")?.port())
-}
-
 fn configuration(
     home: &Home,
     settings: &ServerSettings,
@@ -350,7 +271,7 @@ fn configuration(
     table_bytes: u64,
     clients: u32,
 ) -> String {
-    let (store, socket) = (home.store(), home.socket());
+    let (store, socket) = (store(home), socket(home));
     let (store, socket) = (store.display(), socket.display());
     let network = match port {
         None => "skip-networking".to_owned(),
@@ -377,7 +298,7 @@ fn configuration(
 
 /// Makes the server's system tables in `home`, before its first start.
 pub(super) fn install(setup: &Setup, home: &Home, timeout: Duration) -> anyhow::Result<()> {
-    let store = home.store();
+    let store = store(home);
     fs::create_dir(&store).with_context(|| store.display().to_string())?;
     home.give(&store)?;
     let arguments = [

@@ -47,7 +47,7 @@ pub(super) fn start(
     settings: SmackSettings,
     timeout: Duration,
 ) -> anyhow::Result<Box<dyn System>> {
-    let home = template::copy(setup)?;
+    let home = template::copy(setup, timeout)?;
     let bytes = u64::from(settings.rows) * ROW_BYTES;
     let mut instance = Instance::start(setup, &settings.server, home, bytes, timeout)?;
     if engine(&mut instance)? != settings.engine {

@@ -46,7 +46,7 @@ pub(super) fn start(
     settings: SysbenchSettings,
     workload: MariadbSysbench,
 ) -> anyhow::Result<Box<dyn System>> {
-    let home = template::copy(setup)?;
+    let home = template::copy(setup, workload.timeout)?;
     let script = home.path().join("oltp.lua");
     fs::write(&script, include_str!("oltp.lua")).with_context(|| script.display().to_string())?;
     let bytes = table_bytes(&settings);

@@ -1,10 +1,10 @@
 //! The loaded store that all starts copy: made once a run by a server of its own.
 
-use super::instance::{self, DATABASE, Home, Instance, USER};
+use super::instance::{self, DATABASE, Instance, STORE, USER};
 use super::settings::ServerSettings;
 use crate::workload::Setup;
+use crate::workload::private::{self, Home};
 use anyhow::Context as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,21 +22,25 @@ pub(super) fn make(
     timeout: Duration,
     fill: impl FnOnce(&mut Instance) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let home = Home::make(setup)?;
-    instance::install(setup, &home, timeout).context("making MariaDB's system tables")?;
-    let mut instance = Instance::start(setup, settings, home, table_bytes, timeout)?;
-    instance.ask(&accounts()).context("making the clients' account")?;
-    fill(&mut instance).context("loading the tables")?;
-    // What is left for later would be done while a slice runs.
-    instance.ask("SET GLOBAL innodb_fast_shutdown = 0")?;
-    let home = instance.stop().context("shutting the loading server down")?;
-    let place = place(&setup.scratch);
-    fs::rename(home.store(), &place).with_context(|| place.display().to_string())
+    let make = |place: &Path| {
+        let home = instance::home(setup)?;
+        instance::install(setup, &home, timeout).context("making MariaDB's system tables")?;
+        let mut instance = Instance::start(setup, settings, home, table_bytes, timeout)?;
+        instance.ask(&accounts()).context("making the clients' account")?;
+        fill(&mut instance).context("loading the tables")?;
+        // What is left for later would be done while a slice runs.
+        instance.ask("SET GLOBAL innodb_fast_shutdown = 0")?;
+        let home = instance.stop().context("shutting the loading server down")?;
+        home.keep(STORE, place)
+    };
+    private::template(place(&setup.scratch), make).map(drop)
 }
 
 /// A home with a copy of the template.
-pub(super) fn copy(setup: &Setup) -> anyhow::Result<Home> {
-    Home::copied(setup, &place(&setup.scratch))
+pub(super) fn copy(setup: &Setup, timeout: Duration) -> anyhow::Result<Home> {
+    let home = instance::home(setup)?;
+    home.copy(&place(&setup.scratch), STORE, &setup.undo, timeout)?;
+    Ok(home)
 }
 
 /// The administrator is left with the socket alone, since he has no password.

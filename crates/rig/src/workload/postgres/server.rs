@@ -1,20 +1,17 @@
 //! One PostgreSQL server: brought up, asked by its own protocol, taken down in order.
 
-use super::home::Home;
 use super::pgbench::Reach;
 use super::programs::Programs;
 use super::session::Session;
 use super::{CONTROL, DATABASE, ROLE};
 use crate::environment::Variables;
-use crate::placement;
 use crate::priority;
-use crate::process::{Account, Process, Program};
+use crate::process::{Process, Program};
 use crate::undo::Undo;
+use crate::workload::private::{Home, PrivateServer, free_port};
 use anyhow::Context as _;
 use kneepoint_machine::proc::tasks::family;
 use rustix::process::Signal;
-use std::net::TcpListener;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The number in the socket's name: nobody else's socket is in that directory.
@@ -28,9 +25,8 @@ const STATEMENTS: &str = "^(SELECT abalance|UPDATE pgbench_|INSERT INTO pgbench_
 /// What a server is started with.
 pub(super) struct Launch<'a> {
     pub(super) programs: &'a Programs,
-    pub(super) account: Option<Account>,
-    /// Where its cluster lies, in `data`.
-    pub(super) home: &'a Home,
+    /// Where its cluster lies, in [`CLUSTER`].
+    pub(super) home: Home,
     /// Its parameters, as `name=value`.
     pub(super) parameters: Vec<String>,
     pub(super) tcp: bool,
@@ -40,11 +36,15 @@ pub(super) struct Launch<'a> {
     pub(super) timeout: Duration,
 }
 
-/// A server that is up. Dropping it kills it.
+/// The part of a home that is the cluster.
+pub(super) const CLUSTER: &str = "data";
+
+/// A server that is up. Dropping it kills it, then removes its home: fields are dropped in order.
 #[derive(Debug)]
 pub(super) struct Server {
     control: Session,
-    process: Process,
+    server: PrivateServer,
+    home: Home,
     reach: Reach,
     timeout: Duration,
 }
@@ -69,7 +69,7 @@ impl Server {
         ]);
         let mut arguments = vec![
             "-D".to_owned(),
-            home.join("data").display().to_string(),
+            home.join(CLUSTER).display().to_string(),
             "-k".to_owned(),
             home.display().to_string(),
             "-p".to_owned(),
@@ -77,21 +77,21 @@ impl Server {
         ];
         arguments.extend(parameters.into_iter().flat_map(|one| ["-c".to_owned(), one]));
         let mut program = Program::new("postgres", &launch.programs.postgres, arguments, home);
-        program.account = launch.account;
+        program.account = launch.home.account();
         program.shielded = true;
         program.environment = vec![("LC_ALL".into(), "C".into())];
         program.environment.extend(launch.environment.for_program());
-        let mut process = program.spawn(launch.undo)?;
         let socket = home.join(format!(".s.PGSQL.{port}"));
         let mut control = None;
-        process.await_ready(launch.timeout, |_| {
+        let server = PrivateServer::start(program, launch.undo, launch.timeout, || {
             control = Session::open(&socket, ROLE, CONTROL, launch.timeout).ok();
             control.is_some()
         })?;
         let host = if launch.tcp { addresses.to_owned() } else { home.display().to_string() };
         let mut server = Self {
             control: control.context("the server was ready, yet nobody has connected")?,
-            process,
+            server,
+            home: launch.home,
             reach: Reach { host, port, password: None },
             timeout: launch.timeout,
         };
@@ -115,7 +115,7 @@ impl Server {
 
     /// The postmaster's process id.
     pub(super) fn pid(&self) -> u32 {
-        self.process.pid()
+        self.server.pid()
     }
 
     /// How clients reach it.
@@ -123,12 +123,14 @@ impl Server {
         &self.reach
     }
 
+    /// Its home.
+    pub(super) fn home(&self) -> &Home {
+        &self.home
+    }
+
     /// Puts all its processes on these CPUs; those that it starts later stay there too.
     pub(super) fn place(&self, cpus: &[u32]) -> anyhow::Result<()> {
-        if cpus.is_empty() {
-            return Ok(());
-        }
-        family(&[self.pid()]).iter().try_for_each(|member| placement::pin(*member, cpus))
+        self.server.place(cpus)
     }
 
     /// Fails once it has ended.
@@ -136,22 +138,24 @@ impl Server {
     /// # Errors
     /// It has: with the end of its log.
     pub(super) fn alive(&mut self) -> anyhow::Result<()> {
-        match self.process.ended() {
-            None => Ok(()),
-            Some(status) => Err(self.process.lost(&format!("died under its clients: {status}"))),
-        }
+        self.server.alive()
+    }
+
+    /// Runs a program against it to its end.
+    pub(super) fn run(&mut self, program: Program<'_>) -> anyhow::Result<String> {
+        self.server.run(program)
     }
 
     /// Asks over the control connection, which is to a database of its own and so counts in no
     /// other.
     pub(super) fn query(&mut self, statement: &str) -> anyhow::Result<super::session::Rows> {
         let answer = self.control.query(statement);
-        answer.map_err(|error| self.process.lost(&format!("is out of reach: {error:#}")))
+        answer.map_err(|error| self.server.lost(&format!("is out of reach: {error:#}")))
     }
 
     fn number(&mut self, statement: &str) -> anyhow::Result<u64> {
         let answer = self.control.number(statement);
-        answer.map_err(|error| self.process.lost(&format!("is out of reach: {error:#}")))
+        answer.map_err(|error| self.server.lost(&format!("is out of reach: {error:#}")))
     }
 
     /// Transactions that ended in the clients' database, once no client is connected any more:
@@ -163,7 +167,7 @@ impl Server {
         while self.number(&connected)? > 0 {
             if Instant::now() > deadline {
                 let timeout = self.timeout;
-                return Err(self.process.lost(&format!("keeps clients longer than {timeout:?}")));
+                return Err(self.server.lost(&format!("keeps clients longer than {timeout:?}")));
             }
             std::thread::sleep(GLANCE);
         }
@@ -206,33 +210,13 @@ impl Server {
         }
     }
 
-    /// Takes it down as its manual says, without waiting for clients.
+    /// Takes it down as its manual says, without waiting for clients, and hands its home back.
     ///
     /// # Errors
     /// It does not end in time; it is killed then.
-    pub(super) fn stop(self) -> anyhow::Result<()> {
+    pub(super) fn stop(self) -> anyhow::Result<Home> {
         drop(self.control);
-        self.process.terminate(Signal::INT, self.timeout)
+        self.server.stop(Signal::INT)?;
+        Ok(self.home)
     }
-}
-
-/// A port that nobody uses on the loopback interface at the moment.
-fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no port is free on 127.0.0.1")?;
-    Ok(listener.local_addr()?.port())
-}
-
-/// Copies a cluster, as the account that owns it.
-pub(super) fn copy(
-    from: &Path,
-    home: &Home,
-    account: Option<Account>,
-    undo: &Undo,
-    timeout: Duration,
-) -> anyhow::Result<()> {
-    let target = home.path().join("data");
-    let arguments = [Path::new("-a"), Path::new("--reflink=auto"), from, &target];
-    let mut program = Program::new("cp", "cp", arguments, home.path());
-    program.account = account;
-    crate::process::run(program, timeout, undo).map(|_| ())
 }
