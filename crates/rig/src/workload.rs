@@ -20,7 +20,7 @@ use crate::environment::{self, Variables};
 use crate::launch;
 use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use kneepoint_vocab::{Clients, CountCheck, Latency, Nanos, Proof, Stability, VariantId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,7 +117,7 @@ pub struct Setup {
     /// The variant; its name becomes part of file names.
     pub variant: VariantId,
     /// Settings of the workload in this variant; what is absent has its default.
-    pub settings: BTreeMap<String, String>,
+    pub settings: Texts,
     /// Which start of the variant, from 0.
     pub start: u32,
     /// The most clients that will ever be asked for.
@@ -141,6 +141,12 @@ pub struct SettingError {
     pub problem: String,
 }
 
+/// Settings as they are written.
+pub type Texts = BTreeMap<String, String>;
+
+/// A system as its settings make it, or the first setting that makes none.
+pub type Configuring = Result<Arc<dyn Configured>, SettingError>;
+
 /// Something that can be brought up as a system under test: what recipes name.
 pub trait Workload: Sync {
     /// Its name in recipes.
@@ -158,14 +164,11 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// The first setting that makes none.
-    fn configure(
-        &self,
-        settings: &BTreeMap<String, String>,
-    ) -> Result<Arc<dyn Configured>, SettingError>;
+    fn configure(&self, settings: &Texts) -> Configuring;
 
     /// What the machine must have for it with these settings, programs being looked for in
     /// `path`; empty where the settings make no system.
-    fn needs(&self, settings: &BTreeMap<String, String>, path: &SearchPath) -> Vec<Need> {
+    fn needs(&self, settings: &Texts, path: &SearchPath) -> Vec<Need> {
         self.configure(settings).map_or_else(|_| Vec::new(), |system| system.needs(path))
     }
 
@@ -173,7 +176,7 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// The first setting that does not.
-    fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError> {
+    fn check(&self, settings: &Texts) -> Result<(), SettingError> {
         self.configure(settings).map(drop)
     }
 
@@ -340,6 +343,13 @@ pub struct Tally {
     pub at: Nanos,
     /// Operations that had ended by then.
     pub operations: u64,
+}
+
+/// Refuses a number of clients that is none, or more than a system was started for.
+pub(crate) fn check_clients(workload: &str, clients: u32, most: u32) -> anyhow::Result<()> {
+    let fits = (1..=most).contains(&clients);
+    ensure!(fits, "{workload}: clients must be 1 to {most} (found {clients})");
+    Ok(())
 }
 
 /// What the clients counted in one window.

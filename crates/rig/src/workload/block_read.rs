@@ -10,7 +10,8 @@ mod settings;
 
 use super::kernel_counts::{agreed, final_counts, has_ended};
 use super::{
-    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+    Configured, Configuring, Description, Drive, Need, Setup, SliceOutput, System, Texts, Workload,
+    check_clients,
 };
 use crate::devices::{self, Loop, Zram};
 use crate::process::Process;
@@ -22,7 +23,6 @@ use kneepoint_machine::proc::io;
 use kneepoint_machine::proc::process::name;
 use kneepoint_vocab::{CountCheck, Nanos, Proof};
 use settings::{Device, Engine, Settings};
-use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -64,10 +64,7 @@ impl Workload for BlockRead {
         "small direct reads of block devices by fio or dd, one read at a time a client"
     }
 
-    fn configure(
-        &self,
-        settings: &BTreeMap<String, String>,
-    ) -> Result<Arc<dyn Configured>, SettingError> {
+    fn configure(&self, settings: &Texts) -> Configuring {
         let (settings, timeout) = (Settings::parse(settings)?, self.timeout);
         Ok(Arc::new(Configuration { settings, timeout }))
     }
@@ -382,10 +379,7 @@ impl System for Readers {
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
         ensure!(self.running.is_none(), "{NAME}: begin before finish");
         let (clients, most) = (drive.clients, self.max_clients);
-        ensure!(
-            (1..=most).contains(&clients),
-            "{NAME}: clients must be 1 to {most} (found {clients})"
-        );
+        check_clients(NAME, clients, most)?;
         let before = self.counted()?.0;
         let (who, threads) = self.readers(drive)?;
         self.running = Some(Running { who, clients, before });

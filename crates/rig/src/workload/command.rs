@@ -19,7 +19,8 @@ pub(super) use counting::by_rate;
 
 use super::private::PrivateServer;
 use super::{
-    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+    Configured, Configuring, Description, Drive, Need, Setup, SliceOutput, System, Texts, Workload,
+    check_clients,
 };
 use crate::environment;
 use crate::placement;
@@ -31,7 +32,6 @@ use instance::Instance;
 use kneepoint_vocab::{Clients, Nanos, Proof, VariantId};
 use rustix::process::Signal;
 use settings::Settings;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -77,10 +77,7 @@ impl Workload for Command {
         &["setup"]
     }
 
-    fn configure(
-        &self,
-        settings: &BTreeMap<String, String>,
-    ) -> Result<Arc<dyn Configured>, SettingError> {
+    fn configure(&self, settings: &Texts) -> Configuring {
         Ok(Arc::new(Settings::parse(settings)?))
     }
 }
@@ -297,12 +294,7 @@ impl System for Commanded {
 
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
         ensure!(self.run.is_none(), "{NAME}: clients are already running");
-        ensure!(
-            (1..=self.most).contains(&drive.clients),
-            "{NAME}: clients must be 1 to {} (found {})",
-            self.most,
-            drive.clients
-        );
+        check_clients(NAME, drive.clients, self.most)?;
         self.instance.check()?;
         let apart = self.instance.server.is_some();
         if let Some(server) = &self.instance.server {

@@ -8,7 +8,8 @@ mod client_processes;
 mod settings;
 
 use super::{
-    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+    Configured, Configuring, Description, Drive, Need, Setup, SliceOutput, System, Texts, Workload,
+    check_clients,
 };
 use crate::devices::Mount;
 use crate::process::{self, Program};
@@ -20,7 +21,7 @@ use client_processes::{ClientProcesses, Seen, is_written};
 use kneepoint_vocab::{Nanos, Proof};
 use rustix::fs::{statfs, statvfs};
 use settings::{FileSystem, Files, Settings, Writer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -63,10 +64,7 @@ impl Workload for FileWrite {
         "sysbench's random writes to files in memory, to one or to many"
     }
 
-    fn configure(
-        &self,
-        settings: &BTreeMap<String, String>,
-    ) -> Result<Arc<dyn Configured>, SettingError> {
+    fn configure(&self, settings: &Texts) -> Configuring {
         let (settings, timeout) = (Settings::parse(settings)?, self.timeout);
         Ok(Arc::new(Configuration { settings, timeout }))
     }
@@ -403,10 +401,7 @@ impl System for Writers {
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
         ensure!(self.running.is_none(), "{NAME}: begin before finish");
         let (clients, most) = (drive.clients, self.max_clients);
-        ensure!(
-            (1..=most).contains(&clients),
-            "{NAME}: clients must be 1 to {most} (found {clients})"
-        );
+        check_clients(NAME, clients, most)?;
         self.lay_out(clients)?;
         let client_processes = self.client_processes(drive)?;
         let writers = client_processes.writers();

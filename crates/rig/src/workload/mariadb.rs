@@ -16,11 +16,10 @@ mod smack;
 mod sysbench;
 mod template;
 
-use super::{Configured, Need, SettingError, Setup, System, Workload};
+use super::{Configured, Configuring, Need, Setup, System, Texts, Workload};
 use crate::search_path::SearchPath;
 use kneepoint_vocab::Clients;
 use settings::{ServerSettings, SmackSettings, SysbenchSettings};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,10 +65,7 @@ impl Workload for MariadbSysbench {
         &["tables", "table_size"]
     }
 
-    fn configure(
-        &self,
-        settings: &BTreeMap<String, String>,
-    ) -> Result<Arc<dyn Configured>, SettingError> {
+    fn configure(&self, settings: &Texts) -> Configuring {
         let settings = SysbenchSettings::parse(settings)?;
         Ok(Arc::new(Sysbenched { settings, own: self.clone() }))
     }
@@ -129,10 +125,7 @@ impl Workload for MariadbSmack {
         &["rows"]
     }
 
-    fn configure(
-        &self,
-        settings: &BTreeMap<String, String>,
-    ) -> Result<Arc<dyn Configured>, SettingError> {
+    fn configure(&self, settings: &Texts) -> Configuring {
         let (settings, timeout) = (SmackSettings::parse(settings)?, self.timeout);
         Ok(Arc::new(Smacked { settings, timeout }))
     }

@@ -9,7 +9,7 @@ mod kernel_log;
 use super::command::by_rate;
 use super::settings;
 use super::{
-    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+    Configured, Configuring, Description, Drive, Need, Setup, SliceOutput, System, Texts, Workload,
 };
 use crate::environment::Variables;
 use crate::process::{Process, Program, reported};
@@ -20,7 +20,6 @@ use anyhow::{Context as _, anyhow, ensure};
 use kernel_log::{KERNEL, KernelLog};
 use kneepoint_vocab::{Failure, Nanos, Stability};
 use serde::{Deserialize, Deserializer};
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,10 +99,7 @@ impl Workload for Overload {
         "stress-ng's classes of load at once, watched for what breaks"
     }
 
-    fn configure(
-        &self,
-        settings: &BTreeMap<String, String>,
-    ) -> Result<Arc<dyn Configured>, SettingError> {
+    fn configure(&self, settings: &Texts) -> Configuring {
         Ok(Arc::new(settings::read::<Settings>(NAME, settings)?))
     }
 }
@@ -325,6 +321,7 @@ impl Drop for Stressed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn its_metrics_are_read_and_nonsense_is_not() {

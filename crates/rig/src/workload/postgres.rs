@@ -15,7 +15,8 @@ mod template;
 
 use super::private::{Home, agreed};
 use super::{
-    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Tally, Workload,
+    Configured, Configuring, Description, Drive, Need, Setup, SliceOutput, System, Tally, Texts,
+    Workload, check_clients,
 };
 use crate::process::{Account, Process};
 use crate::recipe::level::MOST_CLIENTS;
@@ -32,7 +33,6 @@ use programs::Programs;
 use rustix::process::Signal;
 use server::{CLUSTER, Launch, Server};
 use settings::{Connection, Settings};
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,10 +73,7 @@ impl Workload for Postgres {
         "pgbench's transactions on a private PostgreSQL server, one backend process a client"
     }
 
-    fn configure(
-        &self,
-        settings: &BTreeMap<String, String>,
-    ) -> Result<Arc<dyn Configured>, SettingError> {
+    fn configure(&self, settings: &Texts) -> Configuring {
         let (settings, timeout) = (Settings::parse(settings)?, self.timeout);
         Ok(Arc::new(Configuration { settings, timeout }))
     }
@@ -119,10 +116,7 @@ impl Configured for Configuration {
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let clients = setup.max_clients;
-        ensure!(
-            (1..=MOST_CLIENTS).contains(&clients),
-            "{NAME}: clients must be 1 to {MOST_CLIENTS} (found {clients})"
-        );
+        check_clients(NAME, clients, MOST_CLIENTS)?;
         let settings = self.settings.clone();
         let programs = found()?;
         // A variant of another scale than the baseline's makes its template at its first start.
@@ -351,10 +345,7 @@ impl System for Cluster {
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
         ensure!(self.run.is_none(), "{NAME}: clients are already running");
         let (clients, most) = (drive.clients, self.most_clients);
-        ensure!(
-            (1..=most).contains(&clients),
-            "{NAME}: clients must be 1 to {most} (found {clients})"
-        );
+        check_clients(NAME, clients, most)?;
         self.server.alive()?;
         self.server.place(&drive.cpus.system)?;
         let seconds = pgbench::seconds_for(drive.lasts, self.timeout);

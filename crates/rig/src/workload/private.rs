@@ -303,8 +303,7 @@ mod tests {
         let ready = scratch.path().join("ready");
         let script = format!("touch {}; exec sleep 600", ready.display());
         let program = || Program::new("it", "sh", ["-c", &script], scratch.path());
-        let mut server =
-            PrivateServer::start(program(), &undo, LONG, || ready.exists()).unwrap();
+        let mut server = PrivateServer::start(program(), &undo, LONG, || ready.exists()).unwrap();
         server.alive().unwrap();
         server.place(&[]).unwrap();
         let failing = Program::new("false", "false", [""; 0], scratch.path());

@@ -18,7 +18,8 @@ mod transaction;
 
 use super::peer::Peer;
 use super::{
-    Configured, Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload,
+    Configured, Configuring, Description, Drive, Need, Setup, SliceOutput, System, Texts, Workload,
+    check_clients,
 };
 use crate::environment::Variables;
 use crate::group::{Group, MARK};
@@ -26,12 +27,11 @@ use crate::placement;
 use crate::recipe::level::MOST_CLIENTS;
 use crate::search_path::SearchPath;
 use crate::shown;
-use anyhow::{bail, ensure};
+use anyhow::bail;
 use files::DatabaseFile;
 use kneepoint_machine::Start;
 use protocol::{Blueprint, Reply, Request};
 use settings::Settings;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,10 +59,7 @@ impl Workload for SqliteOltp {
         "sysbench's read-only transactions on the bundled SQLite, one connection a client"
     }
 
-    fn configure(
-        &self,
-        settings: &BTreeMap<String, String>,
-    ) -> Result<Arc<dyn Configured>, SettingError> {
+    fn configure(&self, settings: &Texts) -> Configuring {
         let (settings, environment) = Settings::parse(settings)?;
         Ok(Arc::new(Configuration { settings, environment, timeout: self.timeout }))
     }
@@ -83,10 +80,7 @@ impl Configured for Configuration {
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let clients = setup.max_clients;
-        ensure!(
-            (1..=MOST_CLIENTS).contains(&clients),
-            "{NAME}: clients must be 1 to {MOST_CLIENTS} (found {clients})"
-        );
+        check_clients(NAME, clients, MOST_CLIENTS)?;
         let name = format!("{}-{}.db", setup.variant, setup.start).replace(['/', '\0'], "-");
         let file = DatabaseFile::new(&setup.scratch.join(name));
         let blueprint = Blueprint {

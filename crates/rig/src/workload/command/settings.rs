@@ -78,8 +78,8 @@ impl Settings {
             ready: texts.hook("ready", &texts.ready, &["{seconds}"])?,
             conclude: texts.hook("conclude", &texts.conclude, &["{seconds}"])?,
             counting: texts.counting()?,
-            ready_within: texts.ready_within_s,
-            timeout: texts.patience_s,
+            ready_within: texts.ready_within_s.unwrap_or(READY_WITHIN),
+            timeout: texts.patience_s.unwrap_or(TIMEOUT),
             until_stopped: texts.until == Until::Stopped || texts.counter.is_some(),
             directory: texts.directory,
             environment: texts.environment,
@@ -117,7 +117,7 @@ enum Until {
 }
 
 /// The settings as they are written, each in itself well-formed.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Texts {
     run: Option<String>,
@@ -128,7 +128,7 @@ struct Texts {
     start: Option<String>,
     ready: Option<String>,
     #[serde(deserialize_with = "seconds")]
-    ready_within_s: Duration,
+    ready_within_s: Option<Duration>,
     conclude: Option<String>,
     directory: Option<PathBuf>,
     environment: Variables,
@@ -143,33 +143,7 @@ struct Texts {
     counter_pattern: Option<Pattern>,
     until: Until,
     #[serde(deserialize_with = "seconds")]
-    patience_s: Duration,
-}
-
-impl Default for Texts {
-    fn default() -> Self {
-        Self {
-            run: None,
-            shell: false,
-            setup: None,
-            prepare: None,
-            start: None,
-            ready: None,
-            ready_within_s: READY_WITHIN,
-            conclude: None,
-            directory: None,
-            environment: Variables::default(),
-            throughput: None,
-            operations: None,
-            elapsed: None,
-            json: None,
-            work: None,
-            counter: None,
-            counter_pattern: None,
-            until: Until::Ended,
-            patience_s: TIMEOUT,
-        }
-    }
+    patience_s: Option<Duration>,
 }
 
 impl Texts {
@@ -238,9 +212,11 @@ fn yes_or_no<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     })
 }
 
-fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     written(from, |text| match text.parse::<f64>() {
-        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => {
+            Ok(Some(Duration::from_secs_f64(seconds)))
+        }
         _ => Err("must be 0.01 to 86400 seconds".to_owned()),
     })
 }

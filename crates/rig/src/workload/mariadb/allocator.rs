@@ -10,10 +10,11 @@ use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Where the server's allocations come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Allocator {
     /// The C library's `malloc`.
+    #[default]
     Libc,
     /// The C library's `malloc` with all threads on one arena.
     LibcOneArena,

@@ -96,9 +96,8 @@ impl Instance {
         }
         program.environment = environment.for_program();
         let (settings, undo) = (settings.clone(), setup.undo.clone());
-        let answers = || {
-            socket(&home).exists() && ask(&home, &undo, timeout, "SELECT 1", None).is_ok()
-        };
+        let answers =
+            || socket(&home).exists() && ask(&home, &undo, timeout, "SELECT 1", None).is_ok();
         let server = PrivateServer::start(program, &undo, timeout, answers)?;
         Ok(Self { server, home, port, settings, environment, undo, timeout })
     }

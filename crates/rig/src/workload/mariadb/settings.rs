@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 const ONE_THREAD_EACH: &str = "one-thread-per-connection";
 
 /// How clients reach the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Connection {
     /// A UNIX socket; the server listens nowhere else.
+    #[default]
     Socket,
     /// TCP on the loopback interface.
     Tcp,
@@ -43,19 +44,12 @@ impl ServerSettings {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ServerTexts {
     connection: Connection,
     allocator: Allocator,
     environment: Variables,
-}
-
-impl Default for ServerTexts {
-    fn default() -> Self {
-        let (connection, allocator) = (Connection::Socket, Allocator::Libc);
-        Self { connection, allocator, environment: Variables::default() }
-    }
 }
 
 /// Settings of these names are variables of the server, written as they are.

@@ -8,7 +8,7 @@ use super::settings::{Smack, SmackSettings};
 use super::sysbench::seed;
 use super::template;
 use crate::undo::Undo;
-use crate::workload::{Description, Drive, Setup, SliceOutput, System, Tally};
+use crate::workload::{Description, Drive, Setup, SliceOutput, System, Tally, check_clients};
 use anyhow::{Context as _, ensure};
 use kneepoint_vocab::Proof;
 use std::fs::{self, File};
@@ -130,12 +130,7 @@ impl System for SmackSystem {
 
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
         ensure!(self.running.is_none(), "clients are running already");
-        ensure!(
-            (1..=self.max_clients).contains(&drive.clients),
-            "clients must be 1 to {} (found {})",
-            self.max_clients,
-            drive.clients
-        );
+        check_clients(super::SMACK, drive.clients, self.max_clients)?;
         self.instance.alive()?;
         self.instance.pin(&drive.cpus.system)?;
         let questions = self.instance.questions()?;

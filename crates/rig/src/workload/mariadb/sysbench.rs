@@ -7,7 +7,7 @@ use super::settings::SysbenchSettings;
 use super::{MariadbSysbench, template};
 use crate::process::Program;
 use crate::undo::Undo;
-use crate::workload::{Description, Drive, Setup, SliceOutput, System, Tally};
+use crate::workload::{Description, Drive, Setup, SliceOutput, System, Tally, check_clients};
 use anyhow::{Context as _, ensure};
 use std::fs;
 use std::path::PathBuf;
@@ -155,12 +155,7 @@ impl System for Sysbench {
 
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
         ensure!(!self.running, "clients are running already");
-        ensure!(
-            (1..=self.max_clients).contains(&drive.clients),
-            "clients must be 1 to {} (found {})",
-            self.max_clients,
-            drive.clients
-        );
+        check_clients(super::SYSBENCH, drive.clients, self.max_clients)?;
         self.instance.alive()?;
         self.instance.pin(&drive.cpus.system)?;
         let mut clients = self.waiting(&drive.cpus.generator)?;
