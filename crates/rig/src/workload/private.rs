@@ -8,6 +8,7 @@ use crate::placement;
 use crate::process::{self, Account, Process, Program};
 use crate::undo::Undo;
 use anyhow::{Context as _, ensure};
+use kneepoint_machine::ExitStatus;
 use kneepoint_machine::proc::tasks::family;
 use kneepoint_vocab::{CountCheck, Ratio};
 use rustix::process::Signal;
@@ -41,7 +42,19 @@ impl Home {
     ) -> anyhow::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = scratch.join(format!("{}-{number}", name.replace(['/', '\0'], "-")));
+        Self::named(scratch, &format!("{name}-{number}"), account)
+    }
+
+    /// The same with just this name, which nobody else has.
+    ///
+    /// # Errors
+    /// Like [`Home::make`].
+    pub(super) fn named(
+        scratch: &Path,
+        name: &str,
+        account: Option<Account>,
+    ) -> anyhow::Result<Self> {
+        let path = scratch.join(name.replace(['/', '\0'], "-"));
         let failed = || format!("{}: no directory can be made", path.display());
         DirBuilder::new().mode(0o700).create(&path).with_context(failed)?;
         let home = Self { path: path.clone(), account };
@@ -200,12 +213,17 @@ impl PrivateServer {
         self.process.lost(what)
     }
 
+    /// How it ended; none while it runs.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.ended()
+    }
+
     /// Fails once it has ended.
     ///
     /// # Errors
     /// It has: with the last of what it said.
     pub(super) fn alive(&mut self) -> anyhow::Result<()> {
-        match self.process.ended() {
+        match self.ended() {
             None => Ok(()),
             Some(status) => Err(self.lost(&format!("died under its clients: {status}"))),
         }

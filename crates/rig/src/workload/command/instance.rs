@@ -87,8 +87,8 @@ pub(super) struct Instance {
 impl Instance {
     /// Runs `prepare`, then brings the server up.
     pub(super) fn start(settings: &Settings, setup: &Setup) -> anyhow::Result<Self> {
-        let name = format!("{}-command", setup.variant);
-        let home = Home::make(&setup.scratch, &name, None)?;
+        let name = format!("{}-{}-command", setup.variant, setup.start);
+        let home = Home::named(&setup.scratch, &name, None)?;
         let mut instance = Self {
             settings: settings.clone(),
             values: Values::new(),
@@ -195,7 +195,11 @@ impl Instance {
 
     /// Whether the server is still there, where there is one.
     pub(super) fn check(&mut self) -> anyhow::Result<()> {
-        self.server.as_mut().map_or(Ok(()), PrivateServer::alive)
+        let Some(server) = &mut self.server else { return Ok(()) };
+        match server.ended() {
+            None => Ok(()),
+            Some(status) => Err(server.lost(&format!("ended, {}", process::reported(status)))),
+        }
     }
 
     /// Runs `conclude`, then stops the server as an administrator would.
