@@ -36,3 +36,26 @@ impl Default for MachineName {
         Self::new(Self::LOCAL)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Held {
+        #[serde(default, skip_serializing_if = "MachineName::is_local")]
+        machine: MachineName,
+    }
+
+    #[test]
+    fn the_machine_itself_is_left_out_of_files_and_read_from_those_without_names() {
+        let own = Held { machine: MachineName::default() };
+        assert_eq!(serde_json::to_string(&own).unwrap(), "{}");
+        assert_eq!(serde_json::from_str::<Held>("{}").unwrap(), own);
+        let other = Held { machine: MachineName::new("db-1") };
+        let text = serde_json::to_string(&other).unwrap();
+        assert_eq!(text, r#"{"machine":"db-1"}"#);
+        assert_eq!(serde_json::from_str::<Held>(&text).unwrap(), other);
+        assert_eq!(other.machine.as_str(), "db-1");
+    }
+}
