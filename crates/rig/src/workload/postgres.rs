@@ -121,7 +121,8 @@ impl Configured for Configuration {
         let programs = found()?;
         // A variant of another scale than the baseline's makes its template at its first start.
         let template = self.template(setup, &programs)?;
-        let home = Home::make(&setup.scratch, NAME, Account::unprivileged(ROLE))?;
+        let name = format!("{}-{}", setup.variant, setup.start);
+        let home = Home::named(&setup.scratch, &name, Account::unprivileged(ROLE))?;
         home.copy(&template, CLUSTER, &setup.undo, self.timeout)?;
         fs::write(home.path().join(FACTORS_FILE), factors::SCRIPT)
             .context("pgbench's script cannot be written")?;
