@@ -59,7 +59,7 @@ pub(super) fn no_line_is_wide(tree: &Tree) -> Vec<Complaint> {
 pub(super) fn unsafe_stays_where_it_is_allowed(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = each_line(tree, File::code_lines, |line| {
         has_word(line, "unsafe").then(|| {
-            "`unsafe` outside the probe, scheduling and SQLite's C calls: move it there or do without".into()
+            "`unsafe` outside its few files: move it into one of them or do without".into()
         })
     });
     complaints.retain(|it| !UNSAFE_ALLOWED.iter().any(|allowed| it.path.starts_with(allowed)));
