@@ -4,6 +4,38 @@
 
 #include "reason.h"
 
+RARE u64 set_clock(struct control *c, u64 clock)
+{
+	u64 ahead = bpf_ktime_get_ns() - clock;
+	u64 other = __sync_val_compare_and_swap(&c->ahead, 0, ahead);
+	return other ? other : ahead;
+}
+
+/* CLOCK_MONOTONIC as the scheduler last read it for the run queue of `p`, which is locked: within
+ * the call that the tracepoint is in. Reading the clock again would be a third of what a program
+ * takes. The two clocks differ by what one event of the window shows. */
+static __always_inline u64 time_at(struct control *c, struct task_struct *p)
+{
+	if (!bpf_core_field_exists(struct sched_entity, cfs_rq))
+		return bpf_ktime_get_ns();
+	u64 clock = p->se.cfs_rq->rq->clock, ahead = c->ahead;
+	return clock + (ahead ? ahead : set_clock(c, clock));
+}
+
+/* One run in TIMED is timed: when it began, else 0. */
+static __always_inline u64 begin_timed(struct core *core)
+{
+	if (!core || ++core->runs % TIMED)
+		return 0;
+	return bpf_ktime_get_ns();
+}
+
+static __always_inline void end_timed(struct core *core, u64 begin)
+{
+	if (core && begin)
+		core->timed += since(begin, bpf_ktime_get_ns());
+}
+
 /* What a thread belongs to. `core` remembers it for the processes it saw last, until a process
  * joins or leaves the system; 0 where there is no account to remember it in. */
 static __always_inline u32 class_of(struct control *c, struct core *core, struct task_struct *p)
@@ -326,6 +358,9 @@ static __always_inline u32 random_of(struct core *core)
 	return core->seed >> 32;
 }
 
+/* The least probability of a stack, x 2^32. */
+#define LEAST (1U << 20)
+
 /* Takes the blocking thread's stack with a probability in proportion to the wait expected. */
 static __always_inline void mark_block(u64 *ctx, struct control *c, struct core *core, u32 tid,
 				       struct thread *t)
@@ -333,12 +368,14 @@ static __always_inline void mark_block(u64 *ctx, struct control *c, struct core 
 	u64 always_from = c->always_from, p = 1ULL << 32;
 	if (!always_from)
 		return;
-	if (t->expected < always_from)
+	if (t->expected < always_from) {
+		u32 drawn = random_of(core);
+		if (drawn >= LEAST && drawn * always_from >= t->expected << 32)
+			return;
 		p = (t->expected << 32) / always_from;
-	if (p < 1ULL << 22)
-		p = 1ULL << 22;
-	if (random_of(core) >= p)
-		return;
+		if (p < LEAST)
+			p = LEAST;
+	}
 	struct mark m = { .p = p, .kind = MARK_BLOCK, .tid = tid };
 	core->marks += 1;
 	m.id = ((u64)(bpf_get_smp_processor_id() + 1) << 40) | (core->marks & 0xffffffffffULL);

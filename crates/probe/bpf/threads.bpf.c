@@ -20,10 +20,10 @@ int on_switch(u64 *ctx)
 	int preempt = (u8)ctx[0];
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	u32 prev_state = ctx[3];
-	u64 now = bpf_ktime_get_ns();
 	struct core *core = this_core(c, prev);
 	if (!core)
 		return 0;
+	u64 timed = begin_timed(core), now = time_at(c, prev);
 	u32 next_class = class_of(c, core, next);
 	struct thread *t;
 
@@ -35,8 +35,7 @@ int on_switch(u64 *ctx)
 			enter(core, t, now);
 		close_stretch(core);
 	}
-	if (!(++core->runs % TIMED))
-		core->timed += since(now, bpf_ktime_get_ns());
+	end_timed(core, timed);
 	return 0;
 }
 
@@ -62,7 +61,7 @@ static __always_inline void woken(struct control *c, struct task_struct *p, u8 p
 	}
 	if (t->state != BLK)
 		return;
-	u64 now = bpf_ktime_get_ns();
+	u64 now = time_at(c, p);
 	t->blocked += since(t->ts, now);
 	t->wake_ts = now;
 	t->ts = now;
@@ -78,13 +77,9 @@ static __always_inline int wake(struct task_struct *p, u8 proven)
 	struct core *core = known_core(c);
 	if (class_of(c, core, p) != C_SYSTEM)
 		return 0;
-	if (core && !(++core->runs % TIMED)) {
-		u64 begin = bpf_ktime_get_ns();
-		woken(c, p, proven);
-		core->timed += since(begin, bpf_ktime_get_ns());
-	} else {
-		woken(c, p, proven);
-	}
+	u64 timed = begin_timed(core);
+	woken(c, p, proven);
+	end_timed(core, timed);
 	return 0;
 }
 
@@ -105,10 +100,8 @@ int on_waking(u64 *ctx)
 	if (!c || !c->active)
 		return 0;
 	struct task_struct *p = (void *)ctx[0];
-	if (class_of(c, known_core(c), p) != C_SYSTEM)
-		return 0;
-	struct thread *t = find(c, p->pid);
-	if (t && t->mark && t->state == BLK)
+	struct thread *t = find_marked(c, p->pid);
+	if (t && t->state == BLK && class_of(c, known_core(c), p) == C_SYSTEM)
 		mark_waker(ctx, c, t);
 	return 0;
 }
@@ -163,13 +156,12 @@ int on_contention_begin(u64 *ctx)
 		return 0;
 	u64 lock = ctx[0];
 	u32 depth = t->depth;
-	if (depth && t->locks[(depth - 1) & 3].addr == lock) {
+	if (depth && t->locks[(depth - 1) & 3] == lock) {
 		t->lock_flags[(depth - 1) & 3] = (u32)ctx[1];
 		return 0;
 	}
 	if (depth < 4) {
-		t->locks[depth & 3].addr = lock;
-		t->locks[depth & 3].ts = bpf_ktime_get_ns();
+		t->locks[depth & 3] = lock;
 		t->lock_flags[depth & 3] = (u32)ctx[1];
 		t->depth = depth + 1;
 	}
@@ -187,9 +179,9 @@ int on_contention_end(u64 *ctx)
 		return 0;
 	u64 lock = ctx[0];
 	u32 depth = t->depth;
-	if (t->locks[(depth - 1) & 3].addr == lock) {
+	if (t->locks[(depth - 1) & 3] == lock) {
 		t->depth = depth - 1;
-	} else if (depth > 1 && t->locks[(depth - 2) & 3].addr == lock) {
+	} else if (depth > 1 && t->locks[(depth - 2) & 3] == lock) {
 		t->depth = depth - 2;
 		count(N_STALE_LOCK);
 	}

@@ -222,6 +222,7 @@ impl EbpfCollector {
         self.windows += 1;
         let mut control = Control {
             window: sys::monotonic(),
+            ahead: 0,
             always_from: self.stacks.as_ref().map_or(0, |_| self.always_from),
             tick: self.tick.filter(|_| self.stacks.is_some()).unwrap_or(0),
             tick_share: self.tick_share,
