@@ -4,36 +4,34 @@
 
 #include "reason.h"
 
-RARE u64 set_clock(struct control *c, u64 clock)
+/* Reads CLOCK_MONOTONIC at a wake-up, and what it is ahead of the run queue's clock: at most what is
+ * found here, since something may have come between. The two drift by less than 1/2048. */
+RARE u64 read_clock(struct control *c, u64 clock)
 {
-	u64 ahead = bpf_ktime_get_ns() - clock;
-	u64 other = __sync_val_compare_and_swap(&c->ahead, 0, ahead);
-	return other ? other : ahead;
+	u64 now = bpf_ktime_get_ns(), ahead = now - clock, old = c->ahead;
+	u64 most = old + ((clock - c->ahead_at) >> 11) + 1000;
+	c->ahead = old && (s64)(ahead - most) > 0 ? most : ahead;
+	c->ahead_at = clock;
+	return now;
 }
 
-/* CLOCK_MONOTONIC as the scheduler last read it for the run queue of `p`, which is locked: within
- * the call that the tracepoint is in. Reading the clock again would be a third of what a program
- * takes. The two clocks differ by what one event of the window shows. */
-static __always_inline u64 time_at(struct control *c, struct task_struct *p)
+/* CLOCK_MONOTONIC at the wake-up of `p` as the scheduler has just read it for the run queue, which
+ * it has locked: reading the clock again would be most of what the program takes. At a switch this
+ * cannot be had: there the scheduler goes by what it read at the wake-up that led to it. */
+static __always_inline u64 time_of_wakeup(struct control *c, struct task_struct *p, int exactly)
 {
 	if (!bpf_core_field_exists(struct sched_entity, cfs_rq))
 		return bpf_ktime_get_ns();
 	u64 clock = p->se.cfs_rq->rq->clock, ahead = c->ahead;
-	return clock + (ahead ? ahead : set_clock(c, clock));
+	if (exactly || !ahead || clock - c->ahead_at > 1000000)
+		return read_clock(c, clock);
+	return clock + ahead;
 }
 
-/* One run in TIMED is timed: when it began, else 0. */
-static __always_inline u64 begin_timed(struct core *core)
+/* One run in TIMED is timed. */
+static __always_inline int is_timed(struct core *core)
 {
-	if (!core || ++core->runs % TIMED)
-		return 0;
-	return bpf_ktime_get_ns();
-}
-
-static __always_inline void end_timed(struct core *core, u64 begin)
-{
-	if (core && begin)
-		core->timed += since(begin, bpf_ktime_get_ns());
+	return core && !(++core->runs % TIMED);
 }
 
 /* What a thread belongs to. `core` remembers it for the processes it saw last, until a process

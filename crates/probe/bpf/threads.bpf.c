@@ -10,6 +10,7 @@
 #include "maps.h"
 #include "reason.h"
 #include "account.h"
+#include "trace.h"
 
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
@@ -20,10 +21,11 @@ int on_switch(u64 *ctx)
 	int preempt = (u8)ctx[0];
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	u32 prev_state = ctx[3];
+	u64 now = bpf_ktime_get_ns();
 	struct core *core = this_core(c, prev);
 	if (!core)
 		return 0;
-	u64 timed = begin_timed(core), now = time_at(c, prev);
+	trace_two(now, traced_leave(preempt, prev_state), prev, next);
 	u32 next_class = class_of(c, core, next);
 	struct thread *t;
 
@@ -35,7 +37,8 @@ int on_switch(u64 *ctx)
 			enter(core, t, now);
 		close_stretch(core);
 	}
-	end_timed(core, timed);
+	if (is_timed(core))
+		core->timed += since(now, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -47,7 +50,7 @@ static __always_inline struct core *known_core(struct control *c)
 	return core && core->generation == c->window ? core : 0;
 }
 
-static __always_inline void woken(struct control *c, struct task_struct *p, u8 proven)
+static __always_inline void woken(struct control *c, struct task_struct *p, u8 proven, u64 now)
 {
 	struct thread *t = find(c, p->pid);
 	if (!t) {
@@ -61,7 +64,6 @@ static __always_inline void woken(struct control *c, struct task_struct *p, u8 p
 	}
 	if (t->state != BLK)
 		return;
-	u64 now = time_at(c, p);
 	t->blocked += since(t->ts, now);
 	t->wake_ts = now;
 	t->ts = now;
@@ -77,9 +79,12 @@ static __always_inline int wake(struct task_struct *p, u8 proven)
 	struct core *core = known_core(c);
 	if (class_of(c, core, p) != C_SYSTEM)
 		return 0;
-	u64 timed = begin_timed(core);
-	woken(c, p, proven);
-	end_timed(core, timed);
+	int timed = is_timed(core);
+	u64 now = time_of_wakeup(c, p, timed);
+	trace_two(now, proven == RQ ? T_NEW : T_WAKEUP, p, p);
+	woken(c, p, proven, now);
+	if (timed)
+		core->timed += since(now, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -225,6 +230,7 @@ int on_edge(void *ctx __attribute__((unused)))
 	struct core *core = this_core(c, task);
 	if (!core)
 		return 0;
+	trace_two(c->window, T_EDGE, task, task);
 	core->watched = 1;
 	if (core->class == C_SYSTEM)
 		follow(c, task, RUN);

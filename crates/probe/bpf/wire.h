@@ -40,6 +40,7 @@ enum { MARK_BLOCK = 1, MARK_WAKER = 2, MARK_TICK = 3 };
 struct control {
 	u64 window;		/* begin of the window, CLOCK_MONOTONIC ns; names its generation */
 	u64 ahead;		/* of the run queues' clock is CLOCK_MONOTONIC; 0: not known yet */
+	u64 ahead_at;		/* when that was found, by the run queues' clock */
 	u64 always_from;		/* waits expected to be this long are always sampled; 0: no stacks */
 	u64 tick;		/* address of the scheduler tick's handler; 0: no stacks on cores */
 	u32 tick_share;		/* share of ticks to take a stack at, x 2^32 */

@@ -6,7 +6,7 @@ use crate::frames::names::{
 use crate::frames::naming::working_function;
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::{Frame, StackId, StackRecord};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Stacks by index.
 pub(crate) struct Stacks<'a>(BTreeMap<StackId, &'a StackRecord>);
@@ -19,6 +19,13 @@ impl<'a> Stacks<'a> {
     /// Frames, innermost first; none for an index that the table lacks.
     pub(crate) fn frames(&self, id: StackId) -> &'a [Frame] {
         self.0.get(&id).map_or(&[], |record| record.frames.as_slice())
+    }
+
+    /// The builds of a module of this name that the run has seen.
+    pub(crate) fn build_ids(&self, module: &str) -> Vec<String> {
+        let all = self.0.values().flat_map(|record| &record.modules);
+        let of = all.filter(|one| one.name == module).map(|one| one.build_id.clone());
+        of.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Whether the stack reached the outermost frame.

@@ -16,8 +16,9 @@ pub(crate) fn name_of(comm: &Comm) -> String {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Control {
     pub window: u64,
-    /// Set by the programs.
+    /// Set by the programs, as the next.
     pub ahead: u64,
+    pub ahead_at: u64,
     pub always_from: u64,
     pub tick: u64,
     pub tick_share: u32,
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn no_structure_has_padding() {
-        assert_eq!(size_of::<Control>(), 56);
+        assert_eq!(size_of::<Control>(), 64);
         assert_eq!(size_of::<Thread>(), 14 * 8 + 16 + 32 + 16 + 2 * 88 + 4 + 4 + 2 + 6);
         assert_eq!(size_of::<WaitId>(), 32);
         assert_eq!(size_of::<WaitSum>(), 72);

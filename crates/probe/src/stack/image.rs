@@ -31,6 +31,8 @@ pub(crate) struct Image {
     pub(crate) id: u32,
     /// Base name of the file.
     pub(crate) name: String,
+    /// The note that tells this build from any other.
+    pub(crate) build_id: Option<Vec<u8>>,
     /// Loaded segments.
     segments: Vec<Segment>,
     /// Frame information, where there is any.
@@ -62,11 +64,12 @@ impl Image {
         let mut image = Self {
             id,
             name: name.to_owned(),
+            build_id: None,
             segments: Vec::new(),
             frames: None,
             sources: Vec::new(),
         };
-        let build_id = match opened {
+        image.build_id = match opened {
             Opened::File(file, _) => {
                 let build_id = image.read_layout(&ReadCache::new(&file));
                 image.sources.push(Source::File(file));
@@ -78,7 +81,8 @@ impl Image {
                 build_id
             }
         };
-        if let Some(debug) = build_id.and_then(|id| open_debug_file(&id, debug_roots)) {
+        let debug = image.build_id.as_ref().and_then(|id| open_debug_file(id, debug_roots));
+        if let Some(debug) = debug {
             image.sources.push(Source::File(debug));
         }
         image
@@ -255,6 +259,15 @@ fn read_memory(pid: u32, mapping: &Mapping) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Two digits for each byte.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// Folders below which distributions keep separate debug files, as seen by us and by `pid`.
 pub(crate) fn debug_roots(pid: u32) -> Vec<PathBuf> {
     const FOLDER: &str = "usr/lib/debug/.build-id";
@@ -262,13 +275,8 @@ pub(crate) fn debug_roots(pid: u32) -> Vec<PathBuf> {
 }
 
 fn open_debug_file(build_id: &[u8], roots: &[PathBuf]) -> Option<File> {
-    use std::fmt::Write as _;
-    let (first, rest) = build_id.split_first()?;
-    let mut below = format!("{first:02x}/");
-    for byte in rest {
-        let _ = write!(below, "{byte:02x}");
-    }
-    below.push_str(".debug");
+    let (first, rest) = build_id.split_at_checked(1)?;
+    let below = format!("{}/{}.debug", hexadecimal(first), hexadecimal(rest));
     roots.iter().filter_map(|root| File::open(root.join(&below)).ok()).find(|file| {
         let cache = ReadCache::new(file);
         let parsed = ElfFile64::<Endianness, _>::parse(&cache);
