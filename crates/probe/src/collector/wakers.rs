@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 pub(crate) const PROGRAM: &str = "on_waking";
 /// When the switches are looked at.
 const LOOK: Duration = Duration::from_millis(100);
-/// Switches of a core each second from where on the program comes off then. A call of it takes 70 ns,
-/// so it takes 0.2 % of a core at most.
+/// Switches of a core each second from where on the program comes off then. A call of it takes
+/// 70 ns, so it takes 0.2 % of a core at most.
 const MANY: f64 = 30_000.0;
 
 /// The program's link, and for how much of the window it was there.
@@ -29,7 +29,7 @@ struct Watching {
     thread: JoinHandle<(Option<BtfTracePointLink>, Option<Instant>)>,
 }
 
-/// Whether a core switched to threads of the system so often in this time that calls of the program count.
+/// Whether a core switched so often in this time that the calls count.
 #[allow(clippy::cast_precision_loss, reason = "counts below 2^53")]
 fn is_often(cores: &[Core], window: u64, time: Duration) -> bool {
     let of_window = cores.iter().filter(|core| core.generation == window);

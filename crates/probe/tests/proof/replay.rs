@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 /// A recorded window.
 struct Recording {
     sequence: Sequence,
-    /// Running, runnable and blocked time of all threads, and that of cores in the system; where the
-    /// programs recorded it, idle time that was charged to waits, to the scheduler, to nobody.
+    /// Running, runnable and blocked time of all threads, and that of cores in the system; where
+    /// the programs recorded it, idle time charged to waits, to the scheduler, to nobody.
     sums: Vec<u64>,
     switches: usize,
     length: u64,
