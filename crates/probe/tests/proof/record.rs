@@ -4,6 +4,7 @@
 //! As root and with clang-19, `KNEEPOINT_RECORD=PID:FILE` before
 //! `cargo test -p kneepoint-probe --lib -- --ignored proof::record`. FILE is compressed by gzip.
 
+use super::super::Collector as _;
 use super::super::Target;
 use super::super::ebpf::EbpfCollector;
 use super::super::window::{self, Harvest, Sums};
