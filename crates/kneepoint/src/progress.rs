@@ -132,7 +132,8 @@ mod tests {
         assert_eq!(first, "  0 %   80 s left  preparing the system");
         let later = told(20, "baseline at 2 clients", Some(6812.0), 80);
         assert_eq!(later, " 25 %   60 s left  6.81k transactions/s  baseline at 2 clients");
-        let nothing = Told { done: Nanos(1), total: Nanos(0), doing: "x", last: None, operation: "" };
+        let nothing =
+            Told { done: Nanos(1), total: Nanos(0), doing: "x", last: None, operation: "" };
         assert_eq!(nothing.within(80), "  0 %    0 s left  x");
     }
 
