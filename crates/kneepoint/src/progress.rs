@@ -51,13 +51,13 @@ impl Progress for Bar {
     fn step(&mut self, done: Nanos, total: Nanos, doing: &str) {
         self.bar.set_length(total.0);
         self.bar.set_position(done.0);
-        let told = Told { done, total, doing, last: self.last, operation: &self.operation };
+        let reported = Reported { done, total, doing, last: self.last, operation: &self.operation };
         if self.line_at.is_some_and(|due| done >= due) {
             self.line_at = Some(done + BETWEEN_LINES);
-            crate::print::note(&told.within(usize::MAX));
+            crate::print::note(&reported.within(usize::MAX));
         }
         let room = crate::print::error_width().saturating_sub(BESIDE_BAR);
-        self.bar.set_message(crate::print::inert(&told.within(room)));
+        self.bar.set_message(crate::print::inert(&reported.within(room)));
     }
 
     fn measured(&mut self, throughput: PerSecond) {
@@ -70,7 +70,7 @@ impl Progress for Bar {
 }
 
 /// What there is to tell of a step.
-struct Told<'a> {
+struct Reported<'a> {
     done: Nanos,
     total: Nanos,
     doing: &'a str,
@@ -78,7 +78,7 @@ struct Told<'a> {
     operation: &'a str,
 }
 
-impl Told<'_> {
+impl Reported<'_> {
     /// ` 42 %   51 s left  6.81k transactions/s  baseline at 2 clients` in at most so many columns:
     /// what finds no room is left out or cut at the end of a word, the least important first.
     fn within(&self, room: usize) -> String {
@@ -119,21 +119,21 @@ fn shortened(doing: &str, room: usize) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn told(done: u64, doing: &str, last: Option<f64>, room: usize) -> String {
+    fn reported(done: u64, doing: &str, last: Option<f64>, room: usize) -> String {
         let seconds = |seconds: u64| Nanos::from_millis(seconds * 1000);
         let last = last.map(PerSecond);
         let operation = "transactions";
-        Told { done: seconds(done), total: seconds(80), doing, last, operation }.within(room)
+        Reported { done: seconds(done), total: seconds(80), doing, last, operation }.within(room)
     }
 
     #[test]
-    fn progress_is_told_in_words() {
-        let first = told(0, "preparing the system", None, 59);
+    fn progress_is_reported_in_words() {
+        let first = reported(0, "preparing the system", None, 59);
         assert_eq!(first, "  0 %   80 s left  preparing the system");
-        let later = told(20, "baseline at 2 clients", Some(6812.0), 80);
+        let later = reported(20, "baseline at 2 clients", Some(6812.0), 80);
         assert_eq!(later, " 25 %   60 s left  6.81k transactions/s  baseline at 2 clients");
         let nothing =
-            Told { done: Nanos(1), total: Nanos(0), doing: "x", last: None, operation: "" };
+            Reported { done: Nanos(1), total: Nanos(0), doing: "x", last: None, operation: "" };
         assert_eq!(nothing.within(80), "  0 %    0 s left  x");
     }
 
@@ -141,15 +141,15 @@ mod tests {
     fn a_narrow_terminal_cuts_between_words() {
         let doing = "private page caches at 16 clients";
         assert_eq!(
-            told(20, "baseline at 2 clients", Some(8030.0), 59),
+            reported(20, "baseline at 2 clients", Some(8030.0), 59),
             " 25 %   60 s left  8.03k/s  baseline at 2 clients"
         );
         assert_eq!(
-            told(20, doing, Some(8030.0), 59),
+            reported(20, doing, Some(8030.0), 59),
             " 25 %   60 s left  8.03k/s  private page… at 16 clients"
         );
         for room in 0..120 {
-            let text = told(20, doing, Some(8030.0), room);
+            let text = reported(20, doing, Some(8030.0), room);
             assert!(text.chars().count() <= room.max(18), "{room}: {text}");
             let words = "25 % 60 s left 8.03k/s 8.03k transactions/s … private private… page page… \
                          caches at 16 clients";

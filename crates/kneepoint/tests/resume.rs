@@ -68,14 +68,14 @@ fn cut(whole: &Path, to: &Path, slices: usize) {
 fn standing(record: &RunRecord) -> BTreeMap<(Phase, u32, u32), usize> {
     let mut places = BTreeMap::new();
     for trial in record.trials.iter().filter(|trial| trial.id.phase != Phase::WarmUp) {
-        let stands = trial.disposition != Disposition::Polluted;
+        let stands = trial.disposition != Disposition::Disturbed;
         let place = (trial.id.phase, trial.id.block, trial.id.position);
         *places.entry(place).or_default() += usize::from(stands);
     }
     places
 }
 
-/// Findings without what a clock has told.
+/// Findings without what a clock has reported.
 fn findings(sandbox: &Sandbox, directory: &str) -> Value {
     fn timeless(value: &mut Value) {
         match value {
@@ -114,14 +114,14 @@ fn a_run_goes_on_wherever_it_was_cut_off() {
         let places = standing(&record);
         assert!(places.values().all(|count| *count == 1), "{slices}: {places:?}");
         let planned = |place: &&(Phase, u32, u32)| place.0 == Phase::Effects || place.1 < 2;
-        // Two blocks of two levels, and two of four arms.
+        // Two blocks of two levels, and two of four variants.
         assert_eq!(places.keys().filter(planned).count(), 2 * 2 + 2 * 4, "{slices}");
         let text = fs::read_to_string(sandbox.path(&name).join("trials.jsonl")).unwrap();
         let kept = trials[..slices].iter().filter(|line| text.contains(line.as_str())).count();
         // What is not there as it was is of the block in which it was cut off.
         assert!(kept + 4 >= slices, "{kept} of {slices}");
-        let told = sandbox.run(&["report", &name]);
-        assert_eq!(told.out, done.out, "{slices}");
+        let reported = sandbox.run(&["report", &name]);
+        assert_eq!(reported.out, done.out, "{slices}");
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct Earlier {
     pub(crate) replaying: bool,
     /// Ids of the stacks on record, by what they are.
     stacks: BTreeMap<String, StackId>,
-    /// Ids on record of stacks that the collector has told, by its own ids.
+    /// Ids on record of stacks that the collector has reported, by its own ids.
     given: BTreeMap<StackId, StackId>,
     /// Whether the ids of the collector may be those of others on record.
     renumbers: bool,
@@ -44,7 +44,7 @@ impl Earlier {
             let id = &trial.id;
             let place = (id.phase, id.block, id.position, id.level);
             place == (planned.phase, planned.block, planned.position, planned.level)
-                && id.arm == planned.arm
+                && id.variant == planned.variant
         };
         self.trials.extract_if(.., of_it).collect()
     }
@@ -66,11 +66,11 @@ impl Earlier {
         }
         let mut new = Vec::new();
         for mut stack in stacks {
-            let told = stack.id;
+            let reported = stack.id;
             let key = name(&stack);
             let next = self.stacks.values().max().map_or(0, |last| last.0 + 1);
             let id = *self.stacks.entry(key).or_insert(StackId(next));
-            self.given.insert(told, id);
+            self.given.insert(reported, id);
             if id.0 == next {
                 stack.id = id;
                 new.push(stack);
@@ -91,7 +91,7 @@ impl Earlier {
 pub(crate) fn stands(trial: &TrialRecord) -> bool {
     matches!(
         trial.disposition,
-        Disposition::Kept | Disposition::KeptPolluted | Disposition::Spoiled { .. }
+        Disposition::Kept | Disposition::KeptDisturbed | Disposition::Spoiled { .. }
     )
 }
 

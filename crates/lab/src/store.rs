@@ -10,7 +10,8 @@ use crate::open::{MOST_LINES, MOST_WHOLE};
 use crate::regular;
 use crate::sums::{self, Summing};
 use kneepoint_vocab::{
-    ArmStart, Disposition, EndFile, FileSum, Host, Plan, RunEnd, StackRecord, TrialId, TrialRecord,
+    Disposition, EndFile, FileSum, Host, Plan, RunEnd, StackRecord, TrialId, TrialRecord,
+    VariantStart,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +23,8 @@ use std::path::{Path, PathBuf};
 pub const HOST: &str = "host.json";
 /// Name of the plan file.
 pub const PLAN: &str = "plan.toml";
-/// Name of the file of arm starts.
-pub const ARMS: &str = "arms.jsonl";
+/// Name of the file of variant starts.
+pub const VARIANTS: &str = "arms.jsonl";
 /// Name of the file of trials.
 pub const TRIALS: &str = "trials.jsonl";
 /// Name of the stack table.
@@ -134,7 +135,7 @@ impl Lines {
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
-    arms: Lines,
+    variants: Lines,
     trials: Lines,
     stacks: Lines,
     wholes: BTreeMap<String, FileSum>,
@@ -178,7 +179,7 @@ impl Store {
                 .map_err(|source| StoreError::Make { path: directory.to_owned(), source })
         };
         let mut store = Self {
-            arms: file(ARMS)?,
+            variants: file(VARIANTS)?,
             trials: file(TRIALS)?,
             stacks: file(STACKS)?,
             wholes: BTreeMap::new(),
@@ -197,13 +198,13 @@ impl Store {
     /// # Errors
     /// Another Kneepoint is writing there, or something cannot be read or written.
     pub fn reopen(directory: &Path) -> Result<Self, StoreError> {
-        let told = |name: &str| {
+        let reported = |name: &str| {
             let path = directory.join(name);
             move |source| StoreError::Reopen { path, source }
         };
-        let file = |name: &str| Lines::reopen(&directory.join(name)).map_err(told(name));
+        let file = |name: &str| Lines::reopen(&directory.join(name)).map_err(reported(name));
         let whole = |name: &str| {
-            let bytes = regular::read(&directory.join(name), MOST_WHOLE).map_err(told(name))?;
+            let bytes = regular::read(&directory.join(name), MOST_WHOLE).map_err(reported(name))?;
             Ok((name.to_owned(), sums::of(&bytes)))
         };
         // The file that is locked longest comes first.
@@ -211,7 +212,7 @@ impl Store {
         let store = Self {
             written: u32::try_from(trials.held.lines()).unwrap_or(u32::MAX),
             trials,
-            arms: file(ARMS)?,
+            variants: file(VARIANTS)?,
             stacks: file(STACKS)?,
             wholes: [PLAN, HOST].into_iter().map(whole).collect::<Result<_, _>>()?,
             directory: directory.to_owned(),
@@ -219,7 +220,7 @@ impl Store {
         for name in [END.to_owned(), draft(END), draft(TRIALS)] {
             match fs::remove_file(directory.join(&name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(told(&name)(error));
+                    return Err(reported(&name)(error));
                 }
                 _ => {}
             }
@@ -247,7 +248,7 @@ impl Store {
         for line in text.split_inclusive(|&byte| byte == b'\n') {
             let mut trial: TrialRecord = serde_json::from_slice(line)?;
             if disturbed.contains(&trial.id) {
-                trial.disposition = Disposition::Polluted;
+                trial.disposition = Disposition::Disturbed;
                 serde_json::to_writer(&mut out, &trial)?;
                 out.push(b'\n');
             } else {
@@ -270,16 +271,16 @@ impl Store {
         self.written
     }
 
-    /// Appends an arm's start.
+    /// Appends a variant's start.
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn arm(&mut self, start: &ArmStart) -> Result<(), StoreError> {
+    pub fn variant(&mut self, start: &VariantStart) -> Result<(), StoreError> {
         // Verdicts rest on these proofs.
-        self.arms
+        self.variants
             .append(start)
-            .and_then(|()| self.arms.file.sync_data())
-            .map_err(|source| self.failed(ARMS, source))
+            .and_then(|()| self.variants.file.sync_data())
+            .map_err(|source| self.failed(VARIANTS, source))
     }
 
     /// Appends a trial and the stacks first seen in it, and waits until both are on disk.
@@ -306,7 +307,9 @@ impl Store {
     /// Where the file cannot be written.
     pub fn end(&mut self, end: &RunEnd) -> Result<(), StoreError> {
         let mut files = self.wholes.clone();
-        for (name, lines) in [(ARMS, &self.arms), (TRIALS, &self.trials), (STACKS, &self.stacks)] {
+        for (name, lines) in
+            [(VARIANTS, &self.variants), (TRIALS, &self.trials), (STACKS, &self.stacks)]
+        {
             lines.file.sync_data().map_err(|source| self.failed(name, source))?;
             files.insert(name.to_owned(), lines.held.clone().sum());
         }
@@ -330,16 +333,16 @@ impl Store {
 
 /// Makes a directory that was not there, with parents.
 fn make(directory: &Path) -> Result<(), StoreError> {
-    let told = |source| StoreError::Make { path: directory.to_owned(), source };
+    let reported = |source| StoreError::Make { path: directory.to_owned(), source };
     let parent = directory.parent().filter(|path| !path.as_os_str().is_empty());
     if let Some(parent) = parent {
-        fs::create_dir_all(parent).map_err(told)?;
+        fs::create_dir_all(parent).map_err(reported)?;
     }
     match fs::create_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(StoreError::Occupied { path: directory.to_owned() })
         }
-        made => made.map_err(told),
+        made => made.map_err(reported),
     }
 }
 

@@ -244,10 +244,10 @@ fn a_reader_picks_a_number_of_cores() {
 /// Frames of several widths: a window may have a scroll bar of its own, and stays as it is.
 const WIDTHS: &str = r#"<!doctype html><html><body style="margin:0">
 <script>
-const told = {};
+const reported = {};
 addEventListener("message", (event) => {
-  told[event.source.frameElement.width] = event.data;
-  document.documentElement.dataset.widths = Object.values(told).join(" ");
+  reported[event.source.frameElement.width] = event.data;
+  document.documentElement.dataset.widths = Object.values(reported).join(" ");
 });
 for (const width of [1200, 800, 360]) {
   const frame = document.createElement("iframe");

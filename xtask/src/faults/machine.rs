@@ -90,7 +90,7 @@ impl Scene<'_> {
     }
 
     /// What is there now and was not; waits so long for it to go.
-    pub(super) fn left_within(&self, before: &Machine, patience: Duration) -> Vec<String> {
+    pub(super) fn left_within(&self, before: &Machine, timeout: Duration) -> Vec<String> {
         let begun = Instant::now();
         loop {
             let now = self.now().0;
@@ -100,7 +100,7 @@ impl Scene<'_> {
                 let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
                 format!("process {}", name.trim())
             }));
-            if left.is_empty() || begun.elapsed() >= patience {
+            if left.is_empty() || begun.elapsed() >= timeout {
                 return left;
             }
             std::thread::sleep(Duration::from_millis(10));

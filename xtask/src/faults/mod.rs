@@ -136,7 +136,7 @@ fn take(options: &Options) -> Result<()> {
     conclude(&all)
 }
 
-/// The points, several at once, each told and kept as it ends.
+/// The points, several at once, each reported and kept as it ends.
 fn at_once(options: &Options, home: &Path, wanted: &[u32], begun: Instant) -> Result<Vec<Taken>> {
     let workers = AT_ONCE * std::thread::available_parallelism().map_or(1, usize::from);
     let (next, taken) = (AtomicU32::new(0), Mutex::new(Vec::new()));
@@ -192,10 +192,10 @@ fn read(results: &Path) -> Result<Vec<Taken>> {
 }
 
 fn append(results: &Path, one: &Taken) -> Result<()> {
-    let told = || results.display().to_string();
+    let reported = || results.display().to_string();
     let file = OpenOptions::new().append(true).create(true).open(results);
     let line = serde_json::to_string(one)? + "\n";
-    file.with_context(told)?.write_all(line.as_bytes()).with_context(told)
+    file.with_context(reported)?.write_all(line.as_bytes()).with_context(reported)
 }
 
 fn conclude(all: &BTreeMap<(u64, u32), Found>) -> Result<()> {

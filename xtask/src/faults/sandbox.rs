@@ -38,9 +38,9 @@ pub(super) fn point(place: &Place, number: u32) -> Result<Found> {
     command.arg(own).args(["faults", INSIDE]).args([&place.home, &place.program]);
     command.args([place.seed.to_string(), number.to_string()]);
     let output = command.stdin(Stdio::null()).output().context("unshare")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "point {number}: {}: {}", output.status, told.trim());
-    serde_json::from_slice(&output.stdout).with_context(|| format!("point {number}: {told}"))
+    let reported = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "point {number}: {}: {}", output.status, reported.trim());
+    serde_json::from_slice(&output.stdout).with_context(|| format!("point {number}: {reported}"))
 }
 
 /// Why there can be no sandbox here, if so.

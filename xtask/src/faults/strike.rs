@@ -14,7 +14,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long what is on its way out may take before it counts as left behind.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a run may take to end once it was asked to: three seconds, and what a machine under
 /// faults adds to that.
 const STOPPING: Duration = Duration::from_secs(5);
@@ -61,12 +61,12 @@ impl Stage<'_> {
         if self.point.kind == Kind::Journal {
             damage::journals(Path::new("/dev/shm"), self.point.seed)?;
         }
-        let patience = match self.point.kind {
+        let timeout = match self.point.kind {
             // Nobody is left who could.
             Kind::BothKilled | Kind::Journal => Duration::from_millis(100),
-            _ => PATIENCE,
+            _ => TIMEOUT,
         };
-        self.found.before = self.scene.left_within(&before, patience);
+        self.found.before = self.scene.left_within(&before, timeout);
         let recovered = self.kneepoint(&["recover"])?;
         self.found.wrong.extend(recovered.wrong(&[0]));
         self.found.after = self.scene.left_within(&before, Duration::from_millis(200));
@@ -82,12 +82,12 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn kneepoint(&self, arguments: &[&str]) -> Result<Told> {
+    fn kneepoint(&self, arguments: &[&str]) -> Result<Reported> {
         let mut command = Command::new(self.program);
         self.surroundings(command.args(arguments));
         let output = command.stdin(Stdio::null()).output().context("starting Kneepoint")?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Told {
+        Ok(Reported {
             status: output.status,
             said: text(&output.stderr),
             printed: text(&output.stdout),
@@ -133,13 +133,13 @@ impl Stage<'_> {
             std::thread::sleep(Duration::from_millis(2));
         };
         let read = |name: &str| lossy(&self.scene.home.join(name));
-        let told = Told { status, said: read("stderr"), printed: read("stdout") };
+        let reported = Reported { status, said: read("stderr"), printed: read("stdout") };
         let codes: &[i32] = match self.point.kind {
             // What prlimit(1) and strace(1) say where Kneepoint was killed or not even loaded.
             Kind::Starved | Kind::KilledAtCall | Kind::CallFails => &[0, 1, 2, 4, 127, 134, 137],
             _ => &[0, 1, 4],
         };
-        self.found.wrong.extend(told.wrong(codes));
+        self.found.wrong.extend(reported.wrong(codes));
         Ok(held)
     }
 
@@ -167,7 +167,7 @@ impl Stage<'_> {
     fn invented(&self, trial: &Value) -> Option<String> {
         let verdict = trial["disposition"]["verdict"].as_str().unwrap_or_default();
         let (done, over) = (trial["operations"].as_f64()?, trial["counted_over"].as_f64()?);
-        if !["kept", "kept-polluted"].contains(&verdict) || done == 0.0 {
+        if !["kept", "kept-disturbed"].contains(&verdict) || done == 0.0 {
             return None;
         }
         let rate = done / (over * 1e-9);
@@ -196,7 +196,7 @@ impl Stage<'_> {
             let place = format!("{} {} {}", id["phase"], id["block"], id["position"]);
             let verdict = trial["disposition"]["verdict"].as_str().unwrap_or_default();
             if id["phase"] != "warm-up" {
-                *places.entry(place).or_default() += usize::from(verdict != "polluted");
+                *places.entry(place).or_default() += usize::from(verdict != "disturbed");
             }
         }
         let not_once = places.iter().filter(|(_, count)| **count != 1);
@@ -225,13 +225,13 @@ impl Stage<'_> {
 }
 
 /// How a Kneepoint ended and what it said.
-struct Told {
+struct Reported {
     status: ExitStatus,
     said: String,
     printed: String,
 }
 
-impl Told {
+impl Reported {
     /// What is wrong with that. Killed from outside is not.
     fn wrong(&self, codes: &[i32]) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -250,7 +250,7 @@ impl Told {
     }
 }
 
-/// The whole lines of a file of trials; those that are none are told.
+/// The whole lines of a file of trials; those that are none are reported.
 fn trials(file: &Path, wrong: &mut Vec<String>) -> Vec<Value> {
     let text = lossy(file);
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);

@@ -55,24 +55,24 @@ fn measure(
 /// Goes on with a run: its arguments are on record, and so is the seed.
 fn resume(directory: &Path, json: bool) -> Result<u8> {
     let record = kneepoint_lab::open(directory)?;
-    let told = || directory.display().to_string();
+    let reported = || directory.display().to_string();
     let words =
         std::iter::once("kneepoint").chain(record.host.arguments.iter().map(String::as_str));
     let begun = match Cli::try_parse_from(words).map(|cli| cli.command) {
         Ok(Some(Command::Run(args))) if args.resume.is_none() => args,
-        _ => bail!("{}: it was not begun by `kneepoint run`", told()),
+        _ => bail!("{}: it was not begun by `kneepoint run`", reported()),
     };
     let host = kneepoint_probe::host(env!("CARGO_PKG_VERSION"), &record.host.begun, arguments());
-    let mut options = options(&begun, &host).with_context(told)?;
+    let mut options = options(&begun, &host).with_context(reported)?;
     options.seed = Some(record.plan.seed);
     options.directory = directory.to_owned();
     let plan = kneepoint_lab::plan(&options, host.cores)?;
-    kneepoint_lab::resumable(&record, &plan, &host).with_context(told)?;
+    kneepoint_lab::resumable(&record, &plan, &host).with_context(reported)?;
     drop(record);
     measure(&plan, json, |bar, stop| kneepoint_lab::resume(&options, &plan, bar, stop))
 }
 
-/// Kneepoint's own arguments, for the record; what is no text is told as near as text can.
+/// Kneepoint's own arguments, for the record; what is no text is reported as near as text can.
 pub(crate) fn arguments() -> Vec<String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
@@ -92,7 +92,7 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     }
     let whole = recipe.clone();
     let left_out = recipe.leave_out_lacking();
-    // What the baseline lacks too is refused as a whole, not told once a treatment.
+    // What the baseline lacks too is refused as a whole, not reported once a treatment.
     if recipe.needs().iter().any(|need| !need.here) {
         recipe = whole;
     } else {
@@ -167,16 +167,16 @@ fn show_plan(plan: &Plan, fixed_work: bool, json: bool) -> Result<u8> {
     if plan.generator_cores > 0 {
         text.push_str(&format!("generator   {} cores of its own\n", plan.generator_cores));
     }
-    for arm in plan.sweep_arms.iter().filter_map(|id| plan.arm(id)) {
-        text.push_str(&format!("sweep       also with {}\n", arm.label));
+    for variant in plan.sweep_variants.iter().filter_map(|id| plan.variant(id)) {
+        text.push_str(&format!("sweep       also with {}\n", variant.label));
     }
     if plan.protocol == ProtocolName::Published {
         text.push_str(&format!("protocol    published: {}\n", published(plan, fixed_work)));
     } else {
         text.push_str(&format!("treatments  at {} clients:\n", plan.focus.clients));
     }
-    for arm in plan.arms.iter().skip(1) {
-        text.push_str(&format!("            {} over {}\n", arm.label, arm.over));
+    for variant in plan.variants.iter().skip(1) {
+        text.push_str(&format!("            {} over {}\n", variant.label, variant.over));
     }
     let longest = kneepoint_lab::plan::duration(plan).min(plan.budget).seconds().0;
     text.push_str(&format!("seed        {}\ntime        at most {longest:.0} s\n", plan.seed));

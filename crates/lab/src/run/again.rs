@@ -73,7 +73,7 @@ pub fn resume(
     let mut runner = Runner::new(options, plan, prepared, store, clock, progress, stop);
     runner.earlier = Earlier::of(&record);
     runner.steady = runner.was_steady(&record.trials);
-    runner.started = record.arms;
+    runner.started = record.variants;
     runner.conduct()
 }
 
@@ -103,9 +103,9 @@ impl Runner<'_> {
         }
     }
 
-    /// Starts every arm anew; once the record has come to its end, with a warm-up.
+    /// Starts every variant anew; once the record has come to its end, with a warm-up.
     pub(super) fn bring_up(&mut self) -> Result<()> {
-        self.replace_arms()?;
+        self.replace_variants()?;
         let again = std::mem::take(&mut self.earlier.replaying) && !self.taken.is_empty();
         if again {
             let text = "The run was cut off and went on later, with new processes.".to_owned();
@@ -116,7 +116,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Before the first slice that is not on record: puts back its block's, and starts the arms.
+    /// Before the first slice that is not on record: puts back its block's, and starts the
+    /// variants.
     pub(super) fn go_on(&mut self, planned: &Planned) -> Result<()> {
         if !self.earlier.replaying {
             return Ok(());
@@ -128,7 +129,7 @@ impl Runner<'_> {
         let cut = |id: &TrialId| block(id) == (planned.phase, planned.block) || strays.contains(id);
         let mut disturbed = BTreeSet::new();
         for trial in self.taken.iter_mut().filter(|trial| cut(&trial.id) && stands(trial)) {
-            trial.disposition = Disposition::Polluted;
+            trial.disposition = Disposition::Disturbed;
             disturbed.insert(trial.id.clone());
             if !strays.contains(&trial.id) {
                 self.put_back.push((once_more(&trial.id, planned), trial.id.attempt + 1));
@@ -159,7 +160,7 @@ fn once_more(id: &TrialId, beside: &Planned) -> Planned {
         phase: id.phase,
         block: id.block,
         position: id.position,
-        arm: id.arm.clone(),
+        variant: id.variant.clone(),
         level: id.level,
         start: beside.start,
     }
