@@ -40,6 +40,7 @@ pub mod placement;
 pub mod priority;
 pub mod process;
 pub mod recipe;
+pub mod rights;
 pub mod scratch;
 #[cfg(test)]
 #[path = "../tests/support/script.rs"]

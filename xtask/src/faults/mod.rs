@@ -36,6 +36,8 @@ struct Options {
     within: Option<Duration>,
     /// Where results are kept, and read from: those points are not taken again.
     results: Option<PathBuf>,
+    /// The one point that is taken.
+    only: Option<u32>,
 }
 
 /// What was found wrong at a point.
@@ -86,7 +88,7 @@ pub(crate) fn in_ci() -> Result<Option<String>> {
 impl Default for Options {
     fn default() -> Self {
         let program = crate::root().join("target/debug/kneepoint");
-        Self { points: IN_CI, seed: 1, program, within: None, results: None }
+        Self { points: IN_CI, seed: 1, program, within: None, results: None, only: None }
     }
 }
 
@@ -101,10 +103,11 @@ fn parse(flags: &[&str]) -> Result<Options> {
             "--seed" => options.seed = number()?,
             "--program" => options.program = std::path::absolute(value)?,
             "--within" => options.within = Some(Duration::from_secs(number()?)),
+            "--only" => options.only = Some(value.parse().context("--only is a number")?),
             "--results" => options.results = Some(value.into()),
             other => bail!(
-                "unknown flag {other}: faults takes --points, --seed, --program, --within SECONDS \
-                 and --results FILE"
+                "unknown flag {other}: faults takes --points, --seed, --only NUMBER, --program, \
+                 --within SECONDS and --results FILE"
             ),
         }
     }
@@ -118,8 +121,9 @@ fn take(options: &Options) -> Result<()> {
     let earlier = options.results.as_deref().map_or(Ok(Vec::new()), read)?;
     let mut all: BTreeMap<(u64, u32), Found> =
         earlier.into_iter().map(|taken| ((taken.seed, taken.number), taken.found)).collect();
+    let numbers = options.only.map_or(0..options.points, |number| number..number + 1);
     let wanted: Vec<u32> =
-        (0..options.points).filter(|number| !all.contains_key(&(options.seed, *number))).collect();
+        numbers.filter(|number| !all.contains_key(&(options.seed, *number))).collect();
     let home = std::env::temp_dir().join(format!("faults-{}", std::process::id()));
     fs::create_dir_all(&home).with_context(|| home.display().to_string())?;
     let begun = Instant::now();

@@ -6,7 +6,7 @@ use super::damage;
 use super::machine::{self, Scene};
 use super::points::{Kind, Point};
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use kneepoint_vocab::{Disposition, Phase, TrialRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -164,17 +164,15 @@ impl Stage<'_> {
     }
 
     /// What is wrong with the number of a slice, if it counts.
-    fn invented(&self, trial: &Value) -> Option<String> {
-        let verdict = trial["disposition"]["verdict"].as_str().unwrap_or_default();
-        let (done, over) = (trial["operations"].as_f64()?, trial["counted_over"].as_f64()?);
-        if !["kept", "kept-disturbed"].contains(&verdict) || done == 0.0 {
+    fn invented(&self, trial: &TrialRecord) -> Option<String> {
+        if !trial.counts() {
             return None;
         }
-        let rate = done / (over * 1e-9);
         if self.point.counts() {
-            let window = trial["window"]["length"].as_u64().unwrap_or(u64::MAX);
+            let window = trial.window.length.0;
             return (window > LONGEST_WINDOW).then(|| format!("a window of {window} ns counts"));
         }
+        let rate = trial.throughput().0;
         let off = |truth: f64| (rate / truth - 1.0).abs() > CLAIMED;
         self.point.truth().is_none_or(off).then(|| format!("an invented number: {rate} ops/s"))
     }
@@ -190,17 +188,16 @@ impl Stage<'_> {
         if !run.join("end.json").exists() {
             wrong.push("it went on and has no end".to_owned());
         }
-        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        let mut places: BTreeMap<(Phase, u32, u32), usize> = BTreeMap::new();
         for trial in trials(&run.join("trials.jsonl"), wrong) {
-            let id = &trial["id"];
-            let place = format!("{} {} {}", id["phase"], id["block"], id["position"]);
-            let verdict = trial["disposition"]["verdict"].as_str().unwrap_or_default();
-            if id["phase"] != "warm-up" {
-                *places.entry(place).or_default() += usize::from(verdict != "disturbed");
+            let place = (trial.id.phase, trial.id.block, trial.id.position);
+            if place.0 != Phase::WarmUp {
+                let stands = trial.disposition != Disposition::Disturbed;
+                *places.entry(place).or_default() += usize::from(stands);
             }
         }
         let not_once = places.iter().filter(|(_, count)| **count != 1);
-        wrong.extend(not_once.map(|(place, count)| format!("{place} stands {count} times")));
+        wrong.extend(not_once.map(|(place, count)| format!("{place:?} stands {count} times")));
         Ok(())
     }
 
@@ -251,7 +248,7 @@ impl Reported {
 }
 
 /// The whole lines of a file of trials; those that are none are reported.
-fn trials(file: &Path, wrong: &mut Vec<String>) -> Vec<Value> {
+fn trials(file: &Path, wrong: &mut Vec<String>) -> Vec<TrialRecord> {
     let text = lossy(file);
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut trials = Vec::new();
