@@ -45,9 +45,8 @@ pub(super) struct Machine(BTreeSet<String>);
 impl Scene<'_> {
     pub(super) fn now(&self) -> Machine {
         let mut found = BTreeSet::new();
-        for (kind, folder) in
-            [("shared memory", Path::new("/dev/shm")), ("file", &self.home.join("tmp"))]
-        {
+        let temporary = self.home.join("tmp");
+        for (kind, folder) in [("shared memory", Path::new("/dev/shm")), ("file", &temporary)] {
             found.extend(names(folder).map(|name| format!("{kind} {name}")));
         }
         let ours = |name: &String| name.contains("kneepoint");

@@ -51,7 +51,7 @@ pub(super) const PROGRAMS: [Program; 26] = [
         5.0,
     ),
     silent("is killed for memory", "ulimit -v 40000; head -c 400000000 /dev/zero | tail -n 1"),
-    telling("leaves shared memory", "touch kept; sleep 0.1; echo '5 ops/s'", 5.0),
+    telling("leaves a file", "touch kept; sleep 0.1; echo '5 ops/s'", 5.0),
     silent("kills its group", "sleep 0.05; kill -KILL 0"),
     silent("kills its parent", "sleep 0.05; kill -TERM $PPID; sleep 600"),
     silent("fills the disk", "yes > filled; sleep 0.1"),

@@ -30,9 +30,8 @@ pub(super) fn point(place: &Place, number: u32) -> Result<Found> {
     let mut command = Command::new("timeout");
     command.args(["--signal=KILL", LONGEST, "unshare", "--mount", "--ipc", "--net", "--fork"]);
     command.args(["--propagation", "private", "--kill-child=KILL"]);
-    if Point::drawn(place.seed, number).shares_processes() {
-        // The full collector tells processes by the ids that the kernel knows them by.
-    } else {
+    // The full collector tells processes by the ids that the kernel knows them by.
+    if !Point::drawn(place.seed, number).shares_processes() {
         command.args(["--pid", "--mount-proc"]);
     }
     command.arg(own).args(["faults", INSIDE]).args([&place.home, &place.program]);

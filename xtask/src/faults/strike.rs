@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use kneepoint_vocab::{Disposition, Phase, TrialRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ const STOPPING: Duration = Duration::from_secs(5);
 const HANGING: Duration = Duration::from_secs(40);
 /// Longest window of a slice of 40 ms that counts: half as long again, and half a second.
 const LONGEST_WINDOW: u64 = 560_000_000;
+/// Signals of programs that fail: ILL, ABRT, BUS, FPE, SEGV.
+const CRASHES: [i32; 5] = [4, 6, 7, 8, 11];
 /// How far a throughput may be off what the command has claimed, by the digits it is kept in.
 const CLAIMED: f64 = 0.02;
 
@@ -73,7 +76,7 @@ impl Stage<'_> {
         let left: BTreeSet<_> =
             machine::programs_in_kernel().intersection(&held).copied().collect();
         self.found.after.extend(left.iter().map(|id| format!("eBPF program {id}")));
-        if self.place.join("runs/run/plan.toml").exists() {
+        if self.place.join("runs/run/host.json").exists() {
             self.opened()?;
         }
         if self.point.kind == Kind::Resumed && self.place.join("runs/run/host.json").exists() {
@@ -140,6 +143,11 @@ impl Stage<'_> {
             _ => &[0, 1, 4],
         };
         self.found.wrong.extend(reported.wrong(codes));
+        // Where there is hardly any memory, not even the loader can say so.
+        let crashed = reported.status.signal().filter(|signal| CRASHES.contains(signal));
+        if let Some(signal) = crashed.filter(|_| self.point.kind != Kind::Starved) {
+            self.found.wrong.push(format!("it crashed by signal {signal}"));
+        }
         Ok(held)
     }
 
@@ -158,8 +166,8 @@ impl Stage<'_> {
             }
         }
         let trials = trials(&run.join("trials.jsonl"), &mut self.found.wrong);
-        let invented = trials.iter().filter_map(|trial| self.invented(trial));
-        self.found.wrong.extend(invented.collect::<Vec<_>>());
+        let invented: Vec<_> = trials.iter().filter_map(|trial| self.invented(trial)).collect();
+        self.found.wrong.extend(invented);
         Ok(())
     }
 
