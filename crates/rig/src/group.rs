@@ -103,11 +103,12 @@ pub(crate) fn end_named(prefix: &str) -> anyhow::Result<()> {
     let named = |entry: &fs::DirEntry| {
         entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix))
     };
-    own.into_iter()
-        .flatten()
-        .flatten()
-        .filter(named)
-        .fold(Ok(()), |outcome, entry| outcome.and(end_directory(&entry.path())))
+    let mut outcome = Ok(());
+    for entry in own.into_iter().flatten().flatten().filter(named) {
+        // The others are tried all the same.
+        outcome = outcome.and(end_directory(&entry.path()));
+    }
+    outcome
 }
 
 fn end_directory(directory: &Path) -> anyhow::Result<()> {

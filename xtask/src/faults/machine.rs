@@ -35,6 +35,8 @@ pub(super) struct Scene<'a> {
     pub(super) home: &'a Path,
     /// The control group of all its processes.
     pub(super) group: &'a Path,
+    /// What no process of another point has in its environment as [`MARK`].
+    pub(super) mark: String,
     /// Whether the processes of others can be seen too.
     pub(super) shared: bool,
 }
@@ -108,7 +110,7 @@ impl Scene<'_> {
 
     /// Processes of the point that have not ended.
     fn processes(&self) -> Vec<u32> {
-        let wanted = format!("{MARK}={}", self.home.display());
+        let wanted = format!("{MARK}={}", self.mark);
         let own = std::process::id();
         let all = names(Path::new("/proc")).filter_map(|name| name.parse().ok());
         all.filter(|pid| *pid != own && state(*pid).is_some_and(|state| state != 'Z'))

@@ -30,7 +30,8 @@ const CLAIMED: f64 = 0.02;
 
 /// Takes a point.
 pub(super) fn point(program: &Path, home: &Path, group: &Path, point: &Point) -> Result<Found> {
-    let scene = Scene { home, group, shared: point.shares_processes() };
+    let mark = format!("{}-{:x}", home.display(), point.seed);
+    let scene = Scene { home, group, mark, shared: point.shares_processes() };
     let place = home.join("place");
     for folder in [&home.join("tmp"), &place, &place.join("runs")] {
         fs::create_dir(folder)?;
@@ -99,7 +100,8 @@ impl Stage<'_> {
 
     fn surroundings(&self, command: &mut Command) {
         let home = self.scene.home;
-        command.current_dir(self.place).env(machine::MARK, home).env("TMPDIR", home.join("tmp"));
+        command.current_dir(self.place).env("TMPDIR", home.join("tmp"));
+        command.env(machine::MARK, &self.scene.mark);
     }
 
     /// Runs Kneepoint, and does to it what the point says. Returns the eBPF programs that it held.
@@ -126,7 +128,7 @@ impl Stage<'_> {
                 machine::send(act.signal, &targets);
                 asked = asked.or(act.is_request().then(Instant::now));
             }
-            let slow = asked.is_some_and(|since: Instant| since.elapsed() > STOPPING);
+            let slow = asked.is_some_and(|since: Instant| since.elapsed() > stopping());
             if slow || begun.elapsed() > HANGING {
                 let what = if slow { "does not end within 5 s of being asked to" } else { "hangs" };
                 self.found.wrong.push(format!("it {what}"));
@@ -173,7 +175,8 @@ impl Stage<'_> {
 
     /// What is wrong with the number of a slice, if it counts.
     fn invented(&self, trial: &TrialRecord) -> Option<String> {
-        if !trial.counts() {
+        // The warm-up enters no figure.
+        if !trial.counts() || trial.id.phase == Phase::WarmUp {
             return None;
         }
         if self.point.counts() {
@@ -253,6 +256,14 @@ impl Reported {
         }
         wrong
     }
+}
+
+/// How long a run may take to end, on a machine that has more to do than it has cores for.
+fn stopping() -> Duration {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let text = lossy(Path::new("/proc/loadavg"));
+    let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok()).unwrap_or(0.0);
+    STOPPING.mul_f64((load / f64::from(u32::try_from(cores).unwrap_or(1)) / 2.0).max(1.0))
 }
 
 /// The whole lines of a file of trials; those that are none are reported.

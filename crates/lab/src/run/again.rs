@@ -150,7 +150,7 @@ impl Runner<'_> {
         let of_last = || warm_up().filter(|trial| Some(trial.id.start) == last_start);
         let series: Vec<f64> = of_last().map(|trial| trial.throughput().0).collect();
         recipe.workload.fresh_each_slice(&recipe.settings)
-            || of_last().last().is_some_and(|last| is_steady(&series, last, settles))
+            || of_last().next_back().is_some_and(|last| is_steady(&series, last, settles))
     }
 }
 
