@@ -1,7 +1,6 @@
 //! Every check in one command; ends with what passed, what failed and what was skipped.
 
 use crate::bpf;
-use crate::faults;
 use crate::require;
 use crate::setup;
 use crate::tally::Tally;
@@ -51,7 +50,6 @@ pub(crate) fn run(with_setup: bool) -> Result<()> {
     }
     timed("tidy", &mut failed, crate::tidy);
     timed("bpf", &mut failed, || object(&mut tally));
-    timed("faults", &mut failed, || struck(&mut tally));
     timed("skips", &mut failed, || skips(&tally));
     if !failed.is_empty() {
         println!("failed: {}", failed.join(", "));
@@ -118,14 +116,6 @@ fn object(tally: &mut Tally) -> Result<()> {
     }
     tally.skip_outside("bpf object rebuild", "clang-19, llvm-19 or libbpf-dev is missing");
     bpf::recorded(&crate::root().join("crates/probe/bpf"))
-}
-
-/// Some hundred faults, where the machine has namespaces to strike in.
-fn struck(tally: &mut Tally) -> Result<()> {
-    if let Some(lacking) = faults::in_ci()? {
-        tally.skip_outside("faults", &lacking);
-    }
-    Ok(())
 }
 
 /// Lists what was not checked, and objects where the machine could have checked it.

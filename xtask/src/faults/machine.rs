@@ -56,6 +56,9 @@ impl Scene<'_> {
         found.extend(pins.map(|name| format!("pin {name}")));
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        // Those of other runs, copied when the sandbox was made, go as they please.
+        let ours = scratch_folders();
+        let points = points.filter(|point| !point.contains("kneepoint-") || point.contains(&ours));
         found.extend(points.map(|point| format!("mount {point}")));
         self.devices(&mut found);
         groups(self.group, &mut found);
@@ -79,8 +82,7 @@ impl Scene<'_> {
 
     /// Loop devices know their files, which know whose they are by the scratch folder's name.
     fn devices(&self, found: &mut BTreeSet<String>) {
-        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
-        let ours = format!("kneepoint-{namespace}-");
+        let ours = scratch_folders();
         for name in names(Path::new("/sys/block")).filter(|_| !self.shared) {
             let backing = PathBuf::from("/sys/block").join(&name).join("loop/backing_file");
             let file = fs::read_to_string(backing).unwrap_or_default();
@@ -143,6 +145,12 @@ impl Scene<'_> {
             Whom::All => guardians.chain([main]).chain(all.iter().copied()).collect(),
         }
     }
+}
+
+/// What the names of scratch folders of runs in this namespace begin with.
+fn scratch_folders() -> String {
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
+    format!("kneepoint-{namespace}-")
 }
 
 /// Whether a line of a table of sockets is of one that waits for others, or has a name.

@@ -207,7 +207,9 @@ impl Stage<'_> {
                 *places.entry(place).or_default() += usize::from(stands);
             }
         }
-        let not_once = places.iter().filter(|(_, count)| **count != 1);
+        // A budget that ends takes what was to be taken once more along.
+        let short = lossy(&run.join("end.json")).contains("\"budget\"");
+        let not_once = places.iter().filter(|(_, count)| **count > 1 || **count == 0 && !short);
         wrong.extend(not_once.map(|(place, count)| format!("{place:?} stands {count} times")));
         Ok(())
     }
