@@ -51,6 +51,11 @@ const NEEDS: &[Need] = &[
         present: || has_all(&["fio", "mkfs.xfs", "mkfs.ext4", "losetup"]),
     },
     Need {
+        packages: &["strace", "util-linux"],
+        purpose: "faults at system calls",
+        present: || has_all(&["strace", "unshare", "prlimit"]),
+    },
+    Need {
         packages: &["stress-ng"],
         purpose: "a driven command that writes its figures to a file",
         present: || has_all(&["stress-ng"]),

@@ -1,7 +1,7 @@
 //! One ELF file (or the vDSO) as processes map it: segments, frame information, symbol sources.
 
 use super::cfi::{FrameInfo, Section};
-use super::inlines::Inlines;
+use super::inlines::{Inlines, MOST_BYTES, contents};
 use super::maps::Mapping;
 use super::symbols::{Kind, Symbol, SymbolTable};
 use object::read::elf::ElfFile64;
@@ -13,7 +13,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+
+#[cfg(test)]
+mod damaged;
 
 /// What tells one mapped file from another, also after a rebuild in place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,15 +104,15 @@ impl Image {
                     SegmentFlags::Elf { p_flags } if p_flags & object::elf::PF_X != 0),
             })
             .collect();
-        let section = |name: &str| {
+        let mut left = MOST_BYTES;
+        let mut section = |name: &str| {
             let section = elf.section_by_name(name)?;
-            let bytes = section.uncompressed_data().ok()?;
-            (!bytes.is_empty())
-                .then(|| Section { address: section.address(), bytes: Arc::from(bytes.as_ref()) })
+            let bytes = contents(&section, &mut left)?;
+            (!bytes.is_empty()).then(|| Section { address: section.address(), bytes })
         };
         let address = |name: &str| {
             let section = elf.section_by_name(name)?;
-            Some(section.address()..section.address() + section.size())
+            Some(section.address()..section.address().saturating_add(section.size()))
         };
         self.frames = section(".eh_frame").map(|frames| FrameInfo {
             frames,
@@ -128,7 +130,7 @@ impl Image {
         let segment = self.segments.iter().find(|segment| {
             let begin = segment.offset & !PAGE_MASK;
             segment.executable
-                && (begin..segment.offset + segment.in_file).contains(&mapping.offset)
+                && (begin..segment.offset.saturating_add(segment.in_file)).contains(&mapping.offset)
         })?;
         let at_offset = segment.address.wrapping_add(mapping.offset).wrapping_sub(segment.offset);
         Some(mapping.range.start.wrapping_sub(at_offset))
@@ -136,7 +138,8 @@ impl Image {
 
     /// Whether `address` lies in a loaded segment, zeroed data included.
     pub(crate) fn holds(&self, address: u64) -> bool {
-        let extent = |segment: &Segment| segment.address..segment.address + segment.in_memory;
+        let extent =
+            |segment: &Segment| segment.address..segment.address.saturating_add(segment.in_memory);
         self.segments.iter().any(|segment| extent(segment).contains(&address))
     }
 
