@@ -48,6 +48,7 @@ use crate::scaling::story::Story;
 use crate::scaling::treated::{Treated, is_apart, levels};
 use crate::scaling::{by_cores, curve, superlinear, treated};
 use crate::treatments::{cures, effects};
+use crate::waits::classify::classified;
 use crate::waits::groups::Groups;
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
@@ -66,6 +67,7 @@ pub const SCHEMA: u32 = 1;
 /// left out, and a caveat says so. All numbers are finite.
 #[must_use]
 pub fn analyse(record: &RunRecord) -> Findings {
+    let record = &*classified(record);
     let measured = measured::measured(record);
     // What the sweep measured with a treatment is for that treatment's curve alone.
     let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =
@@ -307,7 +309,7 @@ impl Why<'_> {
         let full = limits.generator_full();
         let account = self.accounts.at(self.story.level);
         let shown = account.map_or_else(Vec::new, |account| {
-            core_ledger::shown_functions(&account.balance, &self.functions)
+            losses::certain_functions(&self.accounts, account, &self.functions)
         });
         let inherent = self.inherent();
         let rules = Rules {

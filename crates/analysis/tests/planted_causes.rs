@@ -288,10 +288,10 @@ fn words_of_one_runtime_s_lock_are_one_cause() {
         }
     }
     let findings = analyse(&record);
-    let named = |cause: &&Cause| cause.name == "Python interpreter lock";
+    let named = |cause: &&Cause| cause.name == "Python interpreter lock (take_gil)";
     assert_eq!(findings.causes.iter().filter(named).count(), 1, "{:#?}", findings.causes);
     assert!(kinds(&findings).iter().all(|kind| *kind != CauseKind::Peer));
-    assert_eq!(findings.causes[0].name, "Python interpreter lock");
+    assert_eq!(findings.causes[0].name, "Python interpreter lock (take_gil)");
 }
 
 /// A short wait for the mutex beside the condition, at another address.

@@ -57,9 +57,18 @@ pub struct ThreadTime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitReason {
-    /// A user-space lock: futex wait as mutexes and raw locks do it.
+    /// A word in user memory, as the call asked for it. Whether it is a lock's or a condition's,
+    /// the analysis tells from the stacks.
+    Futex {
+        /// The operation with its flags, as in `linux/futex.h`.
+        operation: u16,
+        /// Whether the call had a timeout.
+        timed: bool,
+    },
+    /// A user-space lock. Runs of schema 1 hold it as the collector judged it; since then it is what
+    /// the analysis makes of [`WaitReason::Futex`].
     UserLock,
-    /// A condition variable or a timed futex wait.
+    /// A condition variable, or anything else that is no lock; as above.
     Condition,
     /// A lock inside the kernel.
     KernelLock,
@@ -81,6 +90,28 @@ pub enum WaitReason {
     Process,
     /// None of these; the system call is named in the key.
     Other,
+}
+
+impl WaitReason {
+    /// The word for it in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Futex { .. } => "futex",
+            Self::UserLock => "user-lock",
+            Self::Condition => "condition",
+            Self::KernelLock => "kernel-lock",
+            Self::Device => "device",
+            Self::Pipe => "pipe",
+            Self::Socket => "socket",
+            Self::Poll => "poll",
+            Self::Timer => "timer",
+            Self::PageFault => "page-fault",
+            Self::File => "file",
+            Self::Process => "process",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// What a wait was for: the identity of a cause within one start of one arm.
@@ -127,7 +158,8 @@ pub struct Wait {
     /// Idle core-time charged to these waits: a core was idle, and the thread it next ran had
     /// been blocked on this.
     pub idle_charged: Nanos,
-    /// What the holders were doing, for user locks.
+    /// What the thread did that the futex word's owner field names; tells something for locks that
+    /// have one.
     pub holders: Holders,
 }
 

@@ -1,6 +1,7 @@
 //! What the analysis concluded: the only thing that a report reads.
 
 use crate::fact::{Tier, WaitReason};
+use crate::key::CauseKey;
 use crate::plan::{ArmId, ArmRole, Level, ProtocolName};
 use crate::record::{Host, Proof, Proven, StoppedBy};
 use crate::stability::StabilityFindings;
@@ -370,7 +371,7 @@ pub struct ThreadLedger {
 }
 
 /// What kind of thing a cause is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
     /// A user-space lock.
@@ -398,6 +399,8 @@ pub enum CauseKind {
 pub struct Cause {
     /// Stable within the report, e.g. `lock-1`.
     pub id: String,
+    /// The same in every run.
+    pub key: CauseKey,
     /// Its kind.
     pub kind: CauseKind,
     /// Its name, e.g. `mutex in sqlite3BtreeEnter`.

@@ -21,6 +21,7 @@ mod estimate;
 pub mod fact;
 pub mod findings;
 mod instruments;
+mod key;
 pub mod plan;
 pub mod profile;
 pub mod record;
@@ -35,6 +36,7 @@ pub use fact::{
     WaitKey, WaitReason,
 };
 pub use findings::{Estimate, Findings};
+pub use key::CauseKey;
 pub use plan::{ArmId, ArmPlan, ArmRole, Clients, Level, LevelOrder, Plan, ProtocolName};
 pub use profile::Profile;
 pub use record::{

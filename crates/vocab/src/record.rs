@@ -16,8 +16,13 @@ use crate::units::{Nanos, Seconds};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the run directory that this code writes and reads.
-pub const SCHEMA: u32 = 1;
+/// Version of the run directory that this code writes; it reads those before as well.
+///
+/// | version | what is new |
+/// |---|---|
+/// | 1 | |
+/// | 2 | futex waits as they were called, [`crate::WaitReason::Futex`], not as they were judged |
+pub const SCHEMA: u32 = 2;
 
 /// The machine and the Kneepoint that measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

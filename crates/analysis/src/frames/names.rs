@@ -19,7 +19,8 @@ struct Names {
     kind: Vec<Kind>,
     c_library: CLibrary,
     inside: Vec<Known>,
-    runtime: Vec<Known>,
+    runtime: Vec<Runtime>,
+    object: Vec<Object>,
     manager: Vec<Manager>,
     kernel: Kernel,
 }
@@ -46,6 +47,7 @@ struct Methods {
 #[serde(deny_unknown_fields)]
 struct Kind {
     word: String,
+    lock: bool,
     parts: Vec<String>,
 }
 
@@ -60,6 +62,34 @@ struct CLibrary {
 struct Known {
     name: String,
     functions: Vec<String>,
+    parts: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Runtime {
+    name: String,
+    frame: String,
+    functions: Vec<String>,
+    modules: Vec<String>,
+    callers: Vec<String>,
+    variables: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Object {
+    #[allow(dead_code, reason = "tells readers of the file which type it is")]
+    of: String,
+    extent: u64,
+    align: u64,
+    words: Vec<Words>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    at: Vec<u64>,
     parts: Vec<String>,
 }
 
@@ -176,7 +206,16 @@ pub(crate) fn inside(function: &str) -> Option<&'static str> {
 
 /// The lock of a language's runtime that the function takes, gives or sleeps for.
 pub(crate) fn runtime(function: &str) -> Option<&'static str> {
-    known(&NAMES.runtime, function.split(['(', ' ']).next().unwrap_or(function))
+    let bare = function.split(['(', ' ']).next().unwrap_or(function);
+    let one = NAMES.runtime.iter().find(|runtime| is_one(bare, &runtime.functions));
+    one.map(|runtime| runtime.name.as_str())
+}
+
+/// The lock of a language's runtime that functions without a name wait for: those of `module`, on
+/// behalf of `caller`.
+pub(crate) fn stripped_runtime(module: &str, caller: &str) -> Option<&'static str> {
+    let fits = |one: &&Runtime| begins(module, &one.modules) && is_one(caller, &one.callers);
+    NAMES.runtime.iter().find(fits).map(|runtime| runtime.name.as_str())
 }
 
 fn known(list: &'static [Known], function: &str) -> Option<&'static str> {
@@ -188,13 +227,42 @@ fn known(list: &'static [Known], function: &str) -> Option<&'static str> {
 
 /// Whether this is what a runtime's lock is called.
 pub(crate) fn is_runtime_lock(name: &str) -> bool {
-    NAMES.runtime.iter().any(|runtime| runtime.name == name)
+    runtime_frame(name).is_some()
+}
+
+/// The function that a runtime's lock of this name goes by.
+pub(crate) fn runtime_frame(name: &str) -> Option<&'static str> {
+    let one = NAMES.runtime.iter().find(|runtime| runtime.name == name);
+    one.map(|runtime| runtime.frame.as_str())
+}
+
+/// The runtime in whose variable a word lies: `libpython3.11.so.1.0:_PyRuntime+0x1b0`.
+pub(crate) fn variable_of_runtime(word: &str) -> Option<&'static str> {
+    let (module, variable) = word.split_once(':')?;
+    let variable = variable.split('+').next().unwrap_or(variable);
+    let fits = |one: &&Runtime| begins(module, &one.modules) && is_one(variable, &one.variables);
+    NAMES.runtime.iter().find(fits).map(|runtime| runtime.name.as_str())
+}
+
+/// Where an object begins, and how long it is, of which threads wait for the word at `address`
+/// within `function`; absent where the function is not known to wait for a part of something.
+pub(crate) fn object(function: &str, address: u64) -> Option<(u64, u64)> {
+    NAMES.object.iter().find_map(|object| {
+        let begin = |at: &u64| address.checked_sub(*at).filter(|from| from % object.align == 0);
+        let words = object.words.iter().find(|words| holds(function, &words.parts))?;
+        Some((words.at.iter().find_map(begin)?, object.extent))
+    })
 }
 
 /// What kind of lock the function shows: `mutex`, `condition` ...
 pub(crate) fn kind(function: &str) -> Option<&'static str> {
     let lower = function.to_ascii_lowercase();
     NAMES.kind.iter().find(|kind| holds(&lower, &kind.parts)).map(|kind| kind.word.as_str())
+}
+
+/// Whether what is called by this word of [`kind`] is a lock.
+pub(crate) fn is_lock(word: &str) -> bool {
+    NAMES.kind.iter().any(|kind| kind.word == word && kind.lock)
 }
 
 /// Whether those who wait for a lock manager that polls stand in the function.
@@ -310,6 +378,26 @@ mod tests {
         assert_eq!(runtime("take_gil"), Some("Python interpreter lock"));
         assert_eq!(runtime("runtime.notesleep"), Some("Go scheduler"));
         assert_eq!(runtime("main.work"), None);
+        let python = Some("Python interpreter lock");
+        assert_eq!(stripped_runtime("python3.11", "PyEval_RestoreThread"), python);
+        assert_eq!(stripped_runtime("python3.11", "PyThread_acquire_lock_timed"), None);
+        assert_eq!(stripped_runtime("app", "PyEval_RestoreThread"), None);
+        assert_eq!(runtime_frame("Python interpreter lock"), Some("take_gil"));
+        assert_eq!(variable_of_runtime("libpython3.11.so.1.0:_PyRuntime+0x1b0"), python);
+        assert_eq!(variable_of_runtime("app:_PyRuntime"), None);
+    }
+
+    #[test]
+    fn words_of_an_object_tell_where_it_begins() {
+        let condition = Some((0x1000, 48));
+        assert_eq!(object("pthread_cond_timedwait", 0x1028), condition);
+        assert_eq!(object("pthread_cond_wait", 0x102c), condition);
+        assert_eq!(object("__pthread_mutex_cond_lock", 0x1030), Some((0x1030, 40)));
+        assert_eq!(object("pthread_rwlock_wrlock", 0x100c), Some((0x1000, 56)));
+        let rust = "std::sys::sync::rwlock::futex::RwLock::write_contended";
+        assert_eq!(object(rust, 0x2004), Some((0x2000, 8)));
+        assert_eq!(object("pthread_mutex_lock", 0x1001), None, "no address of a mutex");
+        assert_eq!(object("main", 0x1000), None);
     }
 
     #[test]
@@ -321,6 +409,9 @@ mod tests {
         assert_eq!(kind("__new_sem_wait_slow64"), Some("semaphore"));
         assert_eq!(kind("pthread_mutex_cond_lock"), Some("mutex"));
         assert_eq!(kind("work"), None);
+        assert_eq!(kind("LWLockAcquire"), Some("semaphore"));
+        assert!(is_lock("mutex") && is_lock("semaphore") && !is_lock("condition"));
+        assert!(!is_lock("barrier") && !is_lock("channel") && !is_lock("something else"));
     }
 
     #[test]

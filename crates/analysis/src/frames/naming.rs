@@ -9,6 +9,7 @@
 use crate::frames::names::{
     in_c_library, in_kernel, inside, is_own_lock, is_plumbing, is_primitive, is_scaffold,
     is_unnamed, is_waiting_call, kernel_plumbing, kind, manager_sleeps, manager_wakes, runtime,
+    stripped_runtime,
 };
 use kneepoint_vocab::Frame;
 
@@ -26,6 +27,11 @@ pub(crate) fn naming_frames(frames: &[Frame]) -> Vec<String> {
     // Whatever a runtime's function calls, it calls for the runtime's lock.
     let runtime_at = frames.iter().rposition(|f| !in_kernel(f) && runtime(&f.function).is_some());
     let frames = &frames[runtime_at.unwrap_or(0)..];
+    if let Some(name) = runtime_without_names(frames) {
+        let callers = frames.iter().filter(|f| !in_kernel(f) && !in_c_library(f));
+        let callers = callers.map(|frame| frame.function.as_str()).filter(|name| !is_unnamed(name));
+        return std::iter::once(name).chain(callers).map(str::to_owned).collect();
+    }
     let user = || frames.iter().filter(|frame| !in_kernel(frame));
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: String| {
@@ -55,6 +61,23 @@ pub(crate) fn naming_frames(frames: &[Frame]) -> Vec<String> {
         names.extend(stands_in.map(|frame| frame.function.clone()));
     }
     names
+}
+
+/// The lock of a stripped runtime: between a wait of the C library and a function that the runtime
+/// exports lie only functions of the runtime, at least one, of which nothing but the address is
+/// known.
+fn runtime_without_names(frames: &[Frame]) -> Option<&'static str> {
+    let mut user = frames.iter().filter(|frame| !in_kernel(frame)).peekable();
+    let mut called = None;
+    while let Some(frame) = user.next_if(|frame| in_c_library(frame)) {
+        called = Some(frame);
+    }
+    called.filter(|frame| is_plumbing(&frame.function))?;
+    let first = user.next().filter(|frame| is_unnamed(&frame.function))?;
+    let caller = user.find(|frame| !is_unnamed(&frame.function))?;
+    (caller.module == first.module)
+        .then(|| stripped_runtime(&first.module, &caller.function))
+        .flatten()
 }
 
 /// A lock that the C library holds for itself, by the function of it that was called: the outermost
@@ -260,6 +283,22 @@ mod tests {
         let take = stack(&[&condition[..], &[("take_gil", "python3")]].concat());
         let drop = stack(&[("pthread_mutex_lock", "libc.so.6"), ("drop_gil", "python3")]);
         assert_eq!(naming_frames(&take)[0], naming_frames(&drop)[0]);
+    }
+
+    #[test]
+    fn a_stripped_runtime_is_known_by_what_it_exports() {
+        let inside =
+            [("pthread_cond_timedwait", "libc.so.6"), ("python3.11+0x11cd84", "python3.11")];
+        let by = |caller| stack(&[&inside[..], &[(caller, "python3.11"), ("work", "m")]].concat());
+        let names = naming_frames(&by("_PyEval_EvalFrameDefault"));
+        assert_eq!(names, ["Python interpreter lock", "_PyEval_EvalFrameDefault", "work"]);
+        let work = [("memcpy", "libc.so.6"), ("python3.11+0x11cd84", "python3.11")];
+        let work = [&work[..], &[("_PyEval_EvalFrameDefault", "python3.11")]].concat();
+        assert_eq!(runtime_without_names(&stack(&work)), None);
+        assert_eq!(
+            naming_frames(&by("PyThread_acquire_lock_timed"))[0],
+            "PyThread_acquire_lock_timed"
+        );
     }
 
     #[test]

@@ -11,22 +11,40 @@ use std::collections::BTreeMap;
 /// Base name under which kernel frames are recorded.
 pub(crate) const KERNEL: &str = "[kernel]";
 
+/// Begins the label of kernel work; the way into the kernel follows.
+pub(crate) const KERNEL_WORK: &str = "kernel: ";
+
 /// Stacks by index.
-pub(crate) struct Stacks<'a>(BTreeMap<StackId, &'a StackRecord>);
+pub(crate) struct Stacks<'a> {
+    records: BTreeMap<StackId, &'a StackRecord>,
+    /// Modules by the functions in them.
+    modules: BTreeMap<&'a str, &'a str>,
+}
 
 impl<'a> Stacks<'a> {
     pub(crate) fn new(records: &'a [StackRecord]) -> Self {
-        Self(records.iter().map(|record| (record.id, record)).collect())
+        let mut modules: BTreeMap<&str, &str> = BTreeMap::new();
+        for frame in records.iter().flat_map(|record| &record.frames) {
+            let module = modules.entry(&frame.function).or_insert(&frame.module);
+            *module = (*module).min(&frame.module);
+        }
+        Self { records: records.iter().map(|record| (record.id, record)).collect(), modules }
     }
 
     /// Frames, innermost first; none for an index that the table lacks.
     pub(crate) fn frames(&self, id: StackId) -> &'a [Frame] {
-        self.0.get(&id).map_or(&[], |record| record.frames.as_slice())
+        self.records.get(&id).map_or(&[], |record| record.frames.as_slice())
+    }
+
+    /// The module that a function is in; of several the first by name, so that it is the same in
+    /// every run.
+    pub(crate) fn module_of(&self, function: &str) -> Option<&'a str> {
+        self.modules.get(function).copied()
     }
 
     /// Whether the stack reached the outermost frame.
     pub(crate) fn complete(&self, id: StackId) -> bool {
-        self.0.get(&id).is_some_and(|record| !record.truncated)
+        self.records.get(&id).is_some_and(|record| !record.truncated)
     }
 }
 
@@ -49,7 +67,7 @@ pub(crate) fn function_of(frames: &[Frame]) -> Function {
     let kernel: Vec<&str> =
         frames.iter().filter(|f| in_kernel(f)).map(|f| f.function.as_str()).collect();
     if !kernel.is_empty() {
-        let label = format!("kernel: {}", kernel_entry(&kernel));
+        let label = format!("{KERNEL_WORK}{}", kernel_entry(&kernel));
         return Function { kind: LineKind::Kernel, label, lock: None };
     }
     let label = working_function(frames).map_or("unknown function", |frame| &frame.function);
