@@ -34,6 +34,7 @@ use crate::diagnosis::causes::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{GeneratorLoss, LEAST_LOSS, Loss, Rules};
 use crate::diagnosis::{at_bound, causes, losses};
+use crate::frames::names::Catalogue;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::core_ledger::{Charged, Slot};
@@ -183,7 +184,7 @@ impl Concluded<'_> {
 
 /// The stacks, and what they name.
 fn named<'a>(record: &'a RunRecord, counting: &[&TrialRecord]) -> (Stacks<'a>, Groups, Functions) {
-    let stacks = Stacks::new(&record.stacks);
+    let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
     let groups = Groups::build(counting, &stacks);
     let functions = Functions::build(counting, &stacks, &groups, record.plan.clients);
     (stacks, groups, functions)

@@ -81,6 +81,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         budget: options.budget.or(protocol.budget).unwrap_or(BUDGET),
         foreign_limit: FOREIGN_LIMIT,
         steal_limit: STEAL_LIMIT,
+        names: recipe.names.clone(),
     };
     match &recipe.follows {
         Some(published) => as_published(options, own, published, &axis),
@@ -253,6 +254,7 @@ pub(crate) mod tests {
             budget: BUDGET,
             foreign_limit: FOREIGN_LIMIT,
             steal_limit: STEAL_LIMIT,
+            names: kneepoint_vocab::Names::default(),
         }
     }
 

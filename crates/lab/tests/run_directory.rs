@@ -60,6 +60,7 @@ fn plan() -> Plan {
         budget: Nanos::from_millis(1000),
         foreign_limit: Ratio(0.03),
         steal_limit: Ratio(0.01),
+        names: kneepoint_vocab::Names::default(),
     }
 }
 

@@ -11,7 +11,7 @@ mod crew;
 use common::{alone, assert_closed, cores, probe, ratio, waits, window};
 use crew::{Crew, compute, load_group};
 use kneepoint_probe::{CpuMeter, Observation, Probe, Target};
-use kneepoint_vocab::{Fact, Tier, Wait, WaitReason};
+use kneepoint_vocab::{Tier, Wait, WaitReason};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

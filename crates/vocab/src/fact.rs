@@ -1,10 +1,13 @@
 //! What a probe saw in one window: a closed set of facts, never a judgement.
 
 use crate::units::{Count, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How much the collector could see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
     /// eBPF accounting: every switch and wake-up of every thread.
@@ -14,7 +17,9 @@ pub enum Tier {
 }
 
 /// What a thread is for, within the system under test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThreadRole {
     /// Serves one closed-loop client; its life is operations.
@@ -27,7 +32,7 @@ pub enum ThreadRole {
 ///
 /// `running + runnable_woken + runnable_preempted + blocked` = `existed`, up to the
 /// collector's own error.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTime {
     /// Their role.
     pub role: Option<ThreadRole>,
@@ -54,7 +59,9 @@ pub struct ThreadTime {
 }
 
 /// Why a thread blocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitReason {
     /// A word in user memory, as the call asked for it. Whether it is a lock's or a condition's,
@@ -115,7 +122,9 @@ impl WaitReason {
 }
 
 /// What a wait was for: the identity of a cause within one start of one arm.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct WaitKey {
     /// The kind of wait.
     pub reason: WaitReason,
@@ -128,7 +137,7 @@ pub struct WaitKey {
 }
 
 /// What the holder of a user lock was doing when a thread began to wait for it. Counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holders {
     /// On a core.
     pub running: u64,
@@ -141,7 +150,7 @@ pub struct Holders {
 }
 
 /// All waits of one key by threads of one role and name in the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Wait {
     /// Who waited.
     pub role: ThreadRole,
@@ -165,7 +174,7 @@ pub struct Wait {
 
 /// Where the core-time went: `system + generator + kernel + foreign + kneepoint + idle` =
 /// cores × window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreTime {
     /// Cores watched.
     pub cores: u32,
@@ -196,12 +205,16 @@ pub struct CoreTime {
 }
 
 /// Index of a stack in the run's stack table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct StackId(pub u32);
 
 /// What a stack was taken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum StackKind {
     /// A thread on a core; the weight is running time.
@@ -213,7 +226,7 @@ pub enum StackKind {
 }
 
 /// One distinct stack and the time it stands for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StackWeight {
     /// What for.
     pub kind: StackKind,
@@ -228,7 +241,7 @@ pub struct StackWeight {
 }
 
 /// Something the collector did not see, counted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
     /// What was lost, e.g. `stack records`, `wait map full`.
     pub what: String,
@@ -239,7 +252,7 @@ pub struct Loss {
 }
 
 /// What collecting cost in this window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CollectorCost {
     /// Run time of the eBPF programs as the kernel counts it, over all cores.
     pub programs: Nanos,
@@ -250,7 +263,7 @@ pub struct CollectorCost {
 }
 
 /// What `vmstat` shows, over the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineCounters {
     /// Wall time that it covers.
     pub over: Nanos,
@@ -279,7 +292,9 @@ pub struct MachineCounters {
 }
 
 /// Whose a thread is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskOwner {
     /// The system under test.
@@ -295,7 +310,7 @@ pub enum TaskOwner {
 }
 
 /// CPU of one thread, as `top -H` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCpu {
     /// Whose it is.
     pub owner: TaskOwner,
@@ -310,7 +325,7 @@ pub struct TaskCpu {
 }
 
 /// One block device, by the kernel's `diskstats`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceCounters {
     /// Its name, e.g. `loop0`.
     pub name: String,
@@ -333,7 +348,7 @@ pub struct DeviceCounters {
 }
 
 /// Time lost for want of a resource, by the kernel's pressure-stall accounting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pressure {
     /// `cpu`, `io` or `memory`.
     pub resource: String,
@@ -348,7 +363,7 @@ pub struct Pressure {
 }
 
 /// One thing that a probe saw in a window. A new kind needs a decision record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "fact", rename_all = "kebab-case")]
 pub enum Fact {
     /// Which tier spoke.

@@ -1,13 +1,16 @@
 //! What a cause is called in every run.
 
 use crate::findings::CauseKind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The same for the same cause in every run of the same programs: addresses, ids and figures are
 /// no part of it. Two causes of one run share it
 /// only if nothing names them.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct CauseKey {
     /// The kind of cause.
     pub kind: CauseKind,

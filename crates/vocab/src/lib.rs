@@ -4,6 +4,7 @@
 //! [`RunRecord`] measures; everything right of it is a pure function of it.
 //!
 //! * [`units`]: newtypes, so that seconds are never added to cores.
+//! * [`names`]: which functions stand between a program and what it waits for.
 //! * [`plan`]: what a run is going to do: levels, arms, slices.
 //! * [`fact`]: what a probe saw in one window.
 //! * [`trial`]: one slice of one arm at one level, and its facts.
@@ -22,6 +23,7 @@ pub mod fact;
 pub mod findings;
 mod instruments;
 mod key;
+pub mod names;
 pub mod plan;
 pub mod profile;
 pub mod record;
@@ -37,6 +39,7 @@ pub use fact::{
 };
 pub use findings::{Estimate, Findings};
 pub use key::CauseKey;
+pub use names::Names;
 pub use plan::{ArmId, ArmPlan, ArmRole, Clients, Level, LevelOrder, Plan, ProtocolName};
 pub use profile::Profile;
 pub use record::{

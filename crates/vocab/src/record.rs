@@ -13,6 +13,7 @@ use crate::fact::StackId;
 use crate::plan::{ArmId, Plan};
 use crate::trial::TrialRecord;
 use crate::units::{Nanos, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ use std::collections::BTreeMap;
 pub const SCHEMA: u32 = 2;
 
 /// The machine and the Kneepoint that measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Version of the run directory.
     pub schema: u32,
@@ -50,7 +51,7 @@ pub struct Host {
 }
 
 /// Evidence that an arm really is what it claims to be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
     /// What was read back, e.g. `PRAGMA mmap_size`.
     pub what: String,
@@ -63,7 +64,7 @@ pub struct Proof {
 }
 
 /// One start of one arm: one line of `arms.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArmStart {
     /// The arm.
     pub arm: ArmId,
@@ -81,7 +82,7 @@ pub struct ArmStart {
 }
 
 /// Whether something is shown to be what it claims to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proven {
     /// What was read back is what it had to be.
@@ -108,7 +109,7 @@ impl ArmStart {
 }
 
 /// One frame of a stack, innermost first in [`StackRecord::frames`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
     /// Demangled function; `module+0xOFFSET` where no symbol is proven.
     pub function: String,
@@ -117,7 +118,7 @@ pub struct Frame {
 }
 
 /// One distinct stack: one line of `stacks.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StackRecord {
     /// Its index.
     pub id: StackId,
@@ -128,7 +129,7 @@ pub struct StackRecord {
 }
 
 /// Why a run stopped: in files its words, e.g. `planned blocks`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 pub enum StoppedBy {
     /// Each treatment has its verdict, and the controls are known well enough.
@@ -185,7 +186,7 @@ impl From<StoppedBy> for String {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunEnd {
     /// Wall time from begin to end of measuring.
     pub elapsed: Nanos,
@@ -198,7 +199,7 @@ pub struct RunEnd {
 }
 
 /// What a file of a run directory held when the run ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileSum {
     /// Line feeds.
     pub lines: u64,
@@ -209,7 +210,7 @@ pub struct FileSum {
 }
 
 /// `end.json`: how the run ended, and what the other files held then.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EndFile {
     /// How the run ended.
     #[serde(flatten)]

@@ -7,7 +7,7 @@
 //! This is the only place that judges; runs of schema 1 hold what their collector had judged, and
 //! keep it.
 
-use crate::frames::names::is_lock;
+use crate::frames::names::Catalogue;
 use crate::frames::naming::{LOCK, machinery};
 use crate::frames::stacks::Stacks;
 use crate::number::seconds;
@@ -54,7 +54,7 @@ pub(crate) fn classified(record: &RunRecord) -> Cow<'_, RunRecord> {
 
 /// Whether the word is a lock, for words of which stacks tell.
 fn locks(record: &RunRecord) -> BTreeMap<Word, bool> {
-    let stacks = Stacks::new(&record.stacks);
+    let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
     let mut votes: BTreeMap<Word, f64> = BTreeMap::new();
     for trial in &record.trials {
         for (word, vote) in trial.facts.iter().filter_map(|fact| vote(trial, fact, &stacks)) {
@@ -69,10 +69,10 @@ fn vote(trial: &TrialRecord, fact: &Fact, stacks: &Stacks<'_>) -> Option<(Word, 
     let Fact::Stack(stack) = fact else { return None };
     let key =
         stack.wait.as_ref().filter(|key| stack.kind == StackKind::OffCpu && key.object != 0)?;
-    let word = machinery(stacks.frames(stack.stack));
+    let word = machinery(stacks.known, stacks.frames(stack.stack));
     let told = is_raw(key.reason) && word != LOCK;
     let weight = seconds(stack.weight);
-    let vote = if is_lock(word) { weight } else { -weight };
+    let vote = if stacks.known.is_lock(word) { weight } else { -weight };
     told.then(|| ((trial.id.arm.clone(), trial.id.start, key.object), vote))
 }
 

@@ -7,9 +7,9 @@
 
 use super::node::Node;
 use super::objects::Objects;
-use super::processes::{Lock, locks};
+use super::processes::{Lock, PAGE, locks};
 use super::seen::{CALLED_BY, Seen, heaviest};
-use crate::frames::kernel_locks::{self, Class};
+use crate::frames::kernel_locks;
 use crate::frames::names::{
     is_lock, is_own_lock, is_runtime_lock, runtime_frame, variable_of_runtime,
 };
@@ -43,6 +43,7 @@ pub(crate) struct Groups {
     pub(crate) list: Vec<Group>,
     index: BTreeMap<Node, usize>,
     objects: Objects,
+    known: Catalogue,
     /// Kernel locks by the first caller of those who wait or spin for them.
     kernel_callers: BTreeMap<String, usize>,
 }
@@ -95,17 +96,17 @@ impl Groups {
 
     /// The lock that a stack of polling threads waits for.
     pub(crate) fn polled_for(&self, frames: &[Frame]) -> Option<usize> {
-        let caller = polled_names(frames)?.into_iter().next()?;
+        let caller = polled_names(self.known, frames)?.into_iter().next()?;
         self.index.get(&Node::Polled { caller }).copied()
     }
 
     /// The kernel lock that a stack taken on a core spins for, or that others wait for and it takes
     /// or gives back.
     pub(crate) fn spun_for(&self, frames: &[Frame]) -> Option<usize> {
-        if let Some(spinning) = kernel_locks::spinning(frames) {
+        if let Some(spinning) = kernel_locks::spinning(self.known, frames) {
             return self.index.get(&Node::spun(&spinning)?).copied();
         }
-        let caller = kernel_locks::touching(frames)?;
+        let caller = kernel_locks::touching(self.known, frames)?;
         self.kernel_callers.get(&caller).copied()
     }
 }
@@ -128,27 +129,32 @@ impl Notes {
 
     fn stack(&mut self, trial: &TrialRecord, stack: &StackWeight, stacks: &Stacks<'_>) {
         let weight = seconds(stack.weight);
-        let frames = stacks.frames(stack.stack);
+        let (known, frames) = (stacks.known, stacks.frames(stack.stack));
         if frames.is_empty() || weight <= 0.0 {
             return;
         }
         match (stack.kind, &stack.wait) {
             (StackKind::OffCpu, Some(key)) if key.reason == WaitReason::KernelLock => {
-                let word = kernel_locks::class(frames).map_or("kernel lock", Class::word);
-                self.of(trial, key).vote(word, kernel_naming_frames(frames), weight);
+                let word =
+                    kernel_locks::class(known, frames).map_or("kernel lock", kernel_locks::word);
+                self.of(trial, key).vote(word, kernel_naming_frames(known, frames), weight);
             }
             (StackKind::OffCpu, Some(key)) => {
-                if let Some(names) = polled_names(frames).filter(|names| !names.is_empty()) {
+                if let Some(names) = polled_names(known, frames).filter(|names| !names.is_empty()) {
                     let node = Node::Polled { caller: names[0].clone() };
                     self.seen.entry(node).or_default().vote(LOCK, names, weight);
                 }
-                self.of(trial, key).vote(machinery(frames), naming_frames(frames), weight);
+                self.of(trial, key).vote(
+                    machinery(known, frames),
+                    naming_frames(known, frames),
+                    weight,
+                );
             }
             (StackKind::OnCpu, _) => {
-                let Some(spinning) = kernel_locks::spinning(frames) else { return };
+                let Some(spinning) = kernel_locks::spinning(known, frames) else { return };
                 let Some(node) = Node::spun(&spinning) else { return };
                 let entry = self.seen.entry(node).or_default();
-                entry.vote(spinning.class.word(), spinning.names, weight);
+                entry.vote(kernel_locks::word(spinning.class), spinning.names, weight);
             }
             _ => {}
         }
@@ -168,7 +174,7 @@ type Union = (String, String);
 
 /// Sleeping kernel locks by the first caller of their waiters: those who spin in the same caller
 /// want the same lock. Of several locks of one caller it is the one that was waited for most.
-fn by_caller(locks: &[Lock], all_blocked: f64) -> BTreeMap<String, Union> {
+fn by_caller(known: Catalogue, locks: &[Lock], all_blocked: f64) -> BTreeMap<String, Union> {
     let mut most: BTreeMap<String, (f64, Union)> = BTreeMap::new();
     for Lock { nodes, seen: what } in locks {
         let node = &nodes[0];
@@ -179,42 +185,45 @@ fn by_caller(locks: &[Lock], all_blocked: f64) -> BTreeMap<String, Union> {
         };
         for (caller, weight) in what.first.iter().filter(|_| kernel) {
             if most.get(caller).is_none_or(|(heaviest, _)| weight > heaviest) {
-                most.insert(caller.clone(), (*weight, union_key(node, what, all_blocked)));
+                most.insert(caller.clone(), (*weight, union_key(known, nodes, what, all_blocked)));
             }
         }
     }
     most.into_iter().map(|(caller, (_, union))| (caller, union)).collect()
 }
 
-fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> Union {
-    match node {
-        Node::Named { kernel: false, .. } if seen.runtime().is_some() => {
-            (WHOLE_LOCK.to_owned(), seen.runtime().unwrap_or_default())
+fn union_key(known: Catalogue, nodes: &[Node], seen: &Seen, all_blocked: f64) -> Union {
+    match &nodes[0] {
+        Node::Named { kernel: false, .. } if seen.runtime(known).is_some() => {
+            (WHOLE_LOCK.to_owned(), seen.runtime(known).unwrap_or_default())
         }
         Node::Named { kernel: false, name }
-            if seen.stacks <= 0.0 && variable_of_runtime(name).is_some() =>
+            if seen.stacks <= 0.0 && known.variable_of_runtime(name).is_some() =>
         {
-            (WHOLE_LOCK.to_owned(), variable_of_runtime(name).unwrap_or_default().to_owned())
+            (WHOLE_LOCK.to_owned(), known.variable_of_runtime(name).unwrap_or_default().to_owned())
         }
         Node::Named { kernel, name } => {
-            let kind = if *kernel { "kernel lock" } else { lock_or_condition(seen) };
+            let kind = if *kernel { "kernel lock" } else { lock_or_condition(known, seen) };
             (format!("named {kind}"), name.clone())
         }
         Node::Object { kernel, address, .. } => {
-            let kind = if *kernel { KERNEL_LOCK } else { lock_or_condition(seen) };
+            let kind = if *kernel { KERNEL_LOCK } else { lock_or_condition(known, seen) };
             let name = seen.name().unwrap_or_else(|| {
                 if seen.all_blocked() >= UNNAMED_APART * all_blocked {
-                    format!("{address:#x}")
+                    match nodes.len() {
+                        1 => format!("{address:#x}"),
+                        _ => format!("{:#x} of a page", address % PAGE),
+                    }
                 } else {
                     String::new()
                 }
             });
             if *kernel {
                 (kind.to_owned(), name)
-            } else if is_runtime_lock(&name) {
+            } else if known.is_runtime_lock(&name) {
                 (WHOLE_LOCK.to_owned(), name)
-            } else if is_own_lock(&name) {
-                (WHOLE_LOCK.to_owned(), seen.called_by(&name))
+            } else if known.is_own_lock(&name) {
+                (WHOLE_LOCK.to_owned(), seen.called_by(known, &name))
             } else {
                 (kind.to_owned(), name)
             }
@@ -231,23 +240,24 @@ fn union_key(node: &Node, seen: &Seen, all_blocked: f64) -> Union {
 
 /// A futex wait with a bitset may be a condition variable's or a mutex's (Rust's standard
 /// mutex waits so); the stack's machinery decides, the reason only where there is none.
-fn lock_or_condition(seen: &Seen) -> &'static str {
+fn lock_or_condition(known: Catalogue, seen: &Seen) -> &'static str {
     let word = seen.machinery();
-    let lock = if word == LOCK { seen.reason() != WaitReason::Condition } else { is_lock(word) };
+    let lock =
+        if word == LOCK { seen.reason() != WaitReason::Condition } else { known.is_lock(word) };
     if lock { LOCK } else { "condition" }
 }
 
 fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>) -> Groups {
     let all_blocked: f64 = seen.values().map(Seen::all_blocked).sum();
     let locks = locks(seen);
-    let by_caller = by_caller(&locks, all_blocked);
+    let by_caller = by_caller(stacks.known, &locks, all_blocked);
     let mut united: BTreeMap<Union, (Seen, Vec<Node>)> = BTreeMap::new();
     for Lock { nodes, seen: what } in locks {
         let union = match &nodes[0] {
             Node::Spin { sleeps: true, caller } => by_caller.get(caller).cloned(),
             _ => None,
         };
-        let union = union.unwrap_or_else(|| union_key(&nodes[0], &what, all_blocked));
+        let union = union.unwrap_or_else(|| union_key(stacks.known, &nodes, &what, all_blocked));
         let entry = united.entry(union).or_default();
         entry.0.merge(&what);
         entry.1.extend(nodes);
@@ -256,6 +266,7 @@ fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>) -> Groups {
         list: Vec::new(),
         index: BTreeMap::new(),
         objects: Objects::default(),
+        known: stacks.known,
         kernel_callers: BTreeMap::new(),
     };
     for ((kind, name), (what, nodes)) in united {
@@ -273,9 +284,9 @@ fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>) -> Groups {
 }
 
 fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node], stacks: &Stacks<'_>) -> Group {
-    let reason = what.reason();
+    let (known, reason) = (stacks.known, what.reason());
     let mut path = path_from(name.split(CALLED_BY).next().unwrap_or(name), what);
-    if let (Some(frame), Some(first)) = (runtime_frame(name), path.first_mut()) {
+    if let (Some(frame), Some(first)) = (known.runtime_frame(name), path.first_mut()) {
         frame.clone_into(first);
     }
     let (frame, module) = key(kind, name, &path, stacks).unwrap_or((reason.as_str(), ""));
@@ -287,10 +298,10 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node], stacks: &Stacks
         }
         "named condition" => (CauseKind::Peer, LineKind::IdlePeer, name.to_owned()),
         KERNEL_LOCK | KERNEL_SPIN_LOCK => {
-            let name = kernel_locks::name(what.machinery(), name);
+            let name = kernel_locks::name(known, what.machinery(), name);
             (CauseKind::KernelLock, LineKind::IdleKernelLock, name)
         }
-        WHOLE_LOCK if is_runtime_lock(name) => {
+        WHOLE_LOCK if known.is_runtime_lock(name) => {
             (CauseKind::Lock, LineKind::IdleLock, format!("{name} ({frame})"))
         }
         WHOLE_LOCK => (CauseKind::Lock, LineKind::IdleLock, lock_name(LOCK, name)),
@@ -323,7 +334,7 @@ fn key<'a>(
         _ if name.is_empty() || name.starts_with("0x") => Some((UNNAMED, "")),
         "named kernel lock" | KERNEL_LOCK | KERNEL_SPIN_LOCK => Some((name, KERNEL)),
         WHOLE_LOCK | LOCK | "condition" => {
-            let frame = runtime_frame(name).unwrap_or(name);
+            let frame = stacks.known.runtime_frame(name).unwrap_or(name);
             let first = frame.split(CALLED_BY).next().unwrap_or(frame);
             let outward = || path.iter().find_map(|frame| module(frame));
             Some((frame, module(first).or_else(outward).unwrap_or_default()))

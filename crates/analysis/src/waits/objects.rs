@@ -5,7 +5,7 @@
 //! (`names.toml`); of which type a word is its waiters' stacks tell. A word without stacks belongs
 //! to the object that it lies in.
 
-use crate::frames::names::{in_kernel, object};
+use crate::frames::names::{Catalogue, in_kernel};
 use crate::frames::stacks::Stacks;
 use crate::number::seconds;
 use kneepoint_vocab::{ArmId, Fact, Frame, StackKind, TrialRecord, WaitKey, WaitReason};
@@ -34,7 +34,7 @@ impl Objects {
                 else {
                     continue;
                 };
-                if let Some(found) = place(key, stacks.frames(stack.stack)) {
+                if let Some(found) = place(stacks.known, key, stacks.frames(stack.stack)) {
                     let votes = of_start.entry(key.object).or_default();
                     *votes.entry(found).or_default() += seconds(stack.weight);
                 }
@@ -69,10 +69,10 @@ impl Objects {
 
 /// Where the object of a futex wait begins, and how long it is, by the innermost function that
 /// tells.
-fn place(key: &WaitKey, frames: &[Frame]) -> Option<(u64, u64)> {
+fn place(known: Catalogue, key: &WaitKey, frames: &[Frame]) -> Option<(u64, u64)> {
     let futex = matches!(key.reason, WaitReason::UserLock | WaitReason::Condition);
     let mut user = frames.iter().filter(|frame| futex && key.object != 0 && !in_kernel(frame));
-    user.find_map(|frame| object(&frame.function, key.object))
+    user.find_map(|frame| known.object(&frame.function, key.object))
 }
 
 /// The name of a variable that lies `by` bytes before the place with this name:
@@ -105,11 +105,21 @@ mod tests {
     #[test]
     fn the_innermost_function_that_tells_decides() {
         let wait = frames(&["__futex_abstimed_wait_common64", "pthread_cond_wait"]);
-        assert_eq!(place(&key(0x1028), &wait), place(&key(0x102c), &wait));
+        assert_eq!(
+            place(Catalogue::built_in(), &key(0x1028), &wait),
+            place(Catalogue::built_in(), &key(0x102c), &wait)
+        );
         let again = frames(&["__lll_lock_wait", "__pthread_mutex_cond_lock", "pthread_cond_wait"]);
-        assert_eq!(place(&key(0x1030), &again), Some((0x1030, 40)));
-        assert_eq!(place(&key(0), &wait), None);
-        assert_eq!(place(&WaitKey { reason: WaitReason::Poll, ..key(0x1028) }, &wait), None);
+        assert_eq!(place(Catalogue::built_in(), &key(0x1030), &again), Some((0x1030, 40)));
+        assert_eq!(place(Catalogue::built_in(), &key(0), &wait), None);
+        assert_eq!(
+            place(
+                Catalogue::built_in(),
+                &WaitKey { reason: WaitReason::Poll, ..key(0x1028) },
+                &wait
+            ),
+            None
+        );
     }
 
     #[test]

@@ -9,10 +9,11 @@
 
 use super::node::Node;
 use super::seen::Seen;
-use std::collections::BTreeMap;
+use kneepoint_vocab::ArmId;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Addresses below this are a place within a page.
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 /// A function is one of those that want a lock if at least this part of its stacks is by it.
 const WANTS: f64 = 0.2;
 
@@ -29,7 +30,7 @@ pub(super) fn locks(seen: BTreeMap<Node, Seen>) -> Vec<Lock> {
     let mut places: BTreeMap<u64, Vec<Lock>> = BTreeMap::new();
     for (node, seen) in seen {
         match node {
-            Node::Object { kernel: false, address, .. } if seen.stacks > 0.0 => {
+            Node::Object { kernel: false, address, .. } => {
                 let lock = Lock { nodes: vec![node], seen };
                 places.entry(address % PAGE).or_default().push(lock);
             }
@@ -43,7 +44,7 @@ pub(super) fn locks(seen: BTreeMap<Node, Seen>) -> Vec<Lock> {
         });
         let mut one: Vec<Lock> = Vec::new();
         for lock in place {
-            match one.iter_mut().find(|known| is_same(&known.seen, &lock.seen)) {
+            match one.iter_mut().find(|known| is_same(known, &lock)) {
                 Some(known) => {
                     known.seen.merge(&lock.seen);
                     known.nodes.extend(lock.nodes);
@@ -56,8 +57,17 @@ pub(super) fn locks(seen: BTreeMap<Node, Seen>) -> Vec<Lock> {
     locks
 }
 
-/// Whether both are locks of one kind, and want each other's functions.
-fn is_same(one: &Seen, other: &Seen) -> bool {
+/// Whether both are one lock: of one kind, and wanted by the same functions; where nobody saw by
+/// which, of different starts.
+fn is_same(one: &Lock, other: &Lock) -> bool {
+    let (there, here) = (one.nodes.iter().map(start), other.nodes.iter().map(start));
+    let (one, other) = (&one.seen, &other.seen);
+    if one.stacks <= 0.0 || other.stacks <= 0.0 {
+        let here: BTreeSet<_> = here.collect();
+        return one.stacks <= 0.0
+            && other.stacks <= 0.0
+            && there.into_iter().all(|s| !here.contains(&s));
+    }
     let wants = |seen: &Seen, function: &str| {
         seen.first.get(function).is_some_and(|weight| *weight >= WANTS * seen.stacks)
     };
@@ -66,10 +76,17 @@ fn is_same(one: &Seen, other: &Seen) -> bool {
         && common.into_iter().any(|name| wants(one, name) && wants(other, name))
 }
 
+/// The start of an object that a node is.
+fn start(node: &Node) -> Option<(&ArmId, u32)> {
+    match node {
+        Node::Object { arm, start, .. } => Some((arm, *start)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_vocab::ArmId;
 
     fn node(start: u32, address: u64) -> Node {
         Node::Object { arm: ArmId::new("a"), start, kernel: false, address }
@@ -97,6 +114,13 @@ mod tests {
         assert_eq!(counted(&[one.clone(), elsewhere]), [1, 1]);
         let other = (node(1, 0x5580_1340), seen(&[("log", 3.0)]));
         assert_eq!(counted(&[one, other]), [1, 1]);
+    }
+
+    #[test]
+    fn locks_without_stacks_are_one_in_different_starts() {
+        let bare = |start, address| (node(start, address), Seen::default());
+        assert_eq!(counted(&[bare(0, 0x5551_2340), bare(1, 0x5580_1340)]), [2]);
+        assert_eq!(counted(&[bare(0, 0x5551_2340), bare(0, 0x5580_1340)]), [1, 1]);
     }
 
     #[test]

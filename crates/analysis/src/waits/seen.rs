@@ -1,6 +1,6 @@
 //! What the stacks of a run say of one thing that is waited for.
 
-use crate::frames::names::{is_own_lock, is_runtime_lock};
+use crate::frames::names::Catalogue;
 use crate::frames::naming::LOCK;
 use kneepoint_vocab::WaitReason;
 use std::collections::BTreeMap;
@@ -76,18 +76,18 @@ impl Seen {
     }
 
     /// The lock of a language's runtime that most of its stacks are for.
-    pub(super) fn runtime(&self) -> Option<String> {
-        self.name().filter(|name| is_runtime_lock(name))
+    pub(super) fn runtime(&self, known: Catalogue) -> Option<String> {
+        self.name().filter(|name| known.is_runtime_lock(name))
     }
 
     /// `name`, which is a method of the program's own lock type, with the function that called it
     /// in most stacks: objects of one type that different functions use are different locks.
-    pub(super) fn called_by(&self, name: &str) -> String {
+    pub(super) fn called_by(&self, known: Catalogue, name: &str) -> String {
         let mut callers: BTreeMap<&str, f64> = BTreeMap::new();
         for (chain, weight) in &self.chains {
             let at = chain.iter().position(|frame| frame == name);
             let outward = at.map_or(&[][..], |at| &chain[at + 1..]);
-            if let Some(caller) = outward.iter().find(|frame| !is_own_lock(frame)) {
+            if let Some(caller) = outward.iter().find(|frame| !known.is_own_lock(frame)) {
                 *callers.entry(caller).or_default() += weight;
             }
         }

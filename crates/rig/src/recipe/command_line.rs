@@ -52,6 +52,7 @@ impl Recipe {
                 ..Protocol::default()
             },
             follows: None,
+            names: Names::default(),
             published: None,
         })
     }
