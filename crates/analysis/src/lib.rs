@@ -39,7 +39,7 @@ use crate::frames::stacks::Stacks;
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::core_ledger::{Charged, Slot};
 use crate::ledgers::slices::{Functions, Slice, digest, sweep_at};
-use crate::ledgers::{accounts, core_ledger, thread_ledger};
+use crate::ledgers::{core_ledger, row, thread_ledger};
 use crate::limits::{devices, generator, instruments, saturation};
 use crate::quality::{
     caveats, collector, counts, measured, nameless, protocol, stability, stalls, steadiness,
@@ -359,7 +359,7 @@ impl Why<'_> {
         let alone = self.story.alone.and_then(|level| self.accounts.at(level));
         let row = alone.map(|account| &account.row).filter(|row| row.clients > 0.0);
         row.map_or_else(Vec::new, |row| {
-            row.blocked.iter().map(|blocked| accounts::per_operation(*blocked, row)).collect()
+            row.blocked.iter().map(|blocked| row::per_operation(*blocked, row)).collect()
         })
     }
 

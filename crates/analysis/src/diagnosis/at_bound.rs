@@ -1,7 +1,8 @@
 //! A level that gives what its bound allows: what it is, and where the CPU goes.
 
 use crate::ledgers::accounts::{Account, Accounts};
-use crate::ledgers::slices::{Functions, Row};
+use crate::ledgers::row::Row;
+use crate::ledgers::slices::Functions;
 use crate::number::{finite, quotient};
 use crate::words;
 use kneepoint_vocab::Estimate;

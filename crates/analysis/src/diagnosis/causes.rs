@@ -2,10 +2,12 @@
 
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{Loss, work_of};
-use crate::frames::stacks::{KERNEL, KERNEL_WORK, Stacks};
-use crate::ledgers::accounts::{Account, Accounts, per_operation};
+use crate::frames::names::KERNEL;
+use crate::frames::stacks::{KERNEL_WORK, Stacks};
+use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::balance::Balance;
 use crate::ledgers::core_ledger::Slot;
+use crate::ledgers::row::per_operation;
 use crate::ledgers::slices::{Functions, Slice};
 use crate::number::quotient;
 use crate::quality::collector::completeness;

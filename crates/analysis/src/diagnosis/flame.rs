@@ -1,5 +1,6 @@
 //! Weighted stacks merged into a flame graph.
 
+use crate::frames::names::KERNEL;
 use crate::number::finite;
 use kneepoint_vocab::Frame;
 use kneepoint_vocab::findings::FlameNode;
@@ -12,9 +13,6 @@ const WIDEST: usize = 40;
 const LIGHTEST: f64 = 5e-4;
 /// Frames deeper than this are not drawn.
 const DEEPEST: usize = 200;
-
-/// The module of kernel frames.
-const KERNEL: &str = "[kernel]";
 
 #[derive(Default)]
 struct Node<'a> {

@@ -10,10 +10,12 @@
 //! is the sum of the positive lines, and the shares of all causes add up to 1 at most. A lock loses
 //! what idles for it and the extra CPU of its own lock and unlock functions together.
 
-use crate::ledgers::accounts::{Account, Accounts, per_operation};
+use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::balance::Balance;
 use crate::ledgers::core_ledger::{Slot, inflation_of, other_inflation, shown_functions};
-use crate::ledgers::slices::{Functions, Row};
+use crate::ledgers::row::Row;
+use crate::ledgers::row::per_operation;
+use crate::ledgers::slices::Functions;
 use crate::number::{estimate, quotient};
 use kneepoint_vocab::Estimate;
 use kneepoint_vocab::units::{Cores, Ratio};

@@ -90,7 +90,7 @@ pub(crate) fn name(known: Catalogue, class_word: &str, caller: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frames::stacks::KERNEL;
+    use crate::frames::names::KERNEL;
 
     fn known() -> Catalogue {
         Catalogue::built_in()

@@ -2,10 +2,12 @@
 //! a program and what it waits for. All of them are in `names.toml`, to which a recipe may add; here
 //! is what they mean.
 
-use crate::frames::stacks::KERNEL;
 use kneepoint_vocab::Frame;
 use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Runtime};
 use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// Base name under which kernel frames are recorded.
+pub(crate) const KERNEL: &str = "[kernel]";
 
 /// The file, read once.
 static BUILT_IN: LazyLock<Names> =

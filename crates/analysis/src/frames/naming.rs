@@ -148,7 +148,7 @@ mod tests {
         Catalogue::built_in()
     }
 
-    use crate::frames::stacks::KERNEL;
+    use crate::frames::names::KERNEL;
 
     fn stack(frames: &[(&str, &str)]) -> Vec<Frame> {
         frames

@@ -6,9 +6,6 @@ use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::{Frame, StackId, StackRecord};
 use std::collections::BTreeMap;
 
-/// Base name under which kernel frames are recorded.
-pub(crate) const KERNEL: &str = "[kernel]";
-
 /// Begins the label of kernel work; the way into the kernel follows.
 pub(crate) const KERNEL_WORK: &str = "kernel: ";
 
@@ -96,6 +93,7 @@ pub(crate) fn kernel_entry<'a>(known: Catalogue, functions: &[&'a str]) -> &'a s
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::names::KERNEL;
 
     fn known() -> Catalogue {
         Catalogue::built_in()

@@ -2,8 +2,8 @@
 
 use crate::ledgers::balance::{Balance, Reference};
 use crate::ledgers::resample::Resamples;
-use crate::ledgers::slices::{Block, Row, Slice, mean_row, sweep_at};
-use crate::number::quotient;
+use crate::ledgers::row::{Row, mean_row};
+use crate::ledgers::slices::{Block, Slice, sweep_at};
 use kneepoint_vocab::units::Unit;
 use kneepoint_vocab::{Estimate, Level};
 use std::collections::BTreeSet;
@@ -122,9 +122,4 @@ fn least_demand(rows: &[(Level, Row)]) -> Option<usize> {
     (0..rows.len())
         .filter(|at| rows[*at].1.demand() > 0.0)
         .min_by(|a, b| rows[*a].1.demand().total_cmp(&rows[*b].1.demand()))
-}
-
-/// Thread- or CPU-seconds of one operation from a rate.
-pub(crate) fn per_operation(rate: f64, row: &Row) -> f64 {
-    quotient(rate, row.throughput)
 }

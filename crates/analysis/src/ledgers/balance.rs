@@ -22,8 +22,8 @@
 //!   there was nothing of the kind, runnable threads were lacking, and it counts as not asked for.
 //!   Idle beside a thread that was woken already goes to what that thread had waited for.
 
-use crate::ledgers::accounts::per_operation;
-use crate::ledgers::slices::Row;
+use crate::ledgers::row::Row;
+use crate::ledgers::row::per_operation;
 use crate::number::quotient;
 use kneepoint_vocab::Level;
 

@@ -3,7 +3,8 @@
 use crate::frames::stacks::Function;
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::balance::Balance;
-use crate::ledgers::slices::{Functions, Row};
+use crate::ledgers::row::Row;
+use crate::ledgers::slices::Functions;
 use crate::number::{finite, quotient};
 use crate::waits::groups::Groups;
 use kneepoint_vocab::Estimate;

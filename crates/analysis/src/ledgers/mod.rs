@@ -3,6 +3,8 @@
 pub(crate) mod accounts;
 pub(crate) mod balance;
 pub(crate) mod core_ledger;
+pub(crate) mod polled;
 pub(crate) mod resample;
+pub(crate) mod row;
 pub(crate) mod slices;
 pub(crate) mod thread_ledger;

@@ -4,9 +4,11 @@
 //! collector missed shows in the unattributed line. Running time is split by the on-CPU
 //! profile of the whole system under test, since stacks are not told apart by thread.
 
-use crate::ledgers::accounts::{Account, Accounts, per_operation};
+use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::core_ledger::{Charged, Slot, slot_of};
-use crate::ledgers::slices::{Functions, Row};
+use crate::ledgers::row::Row;
+use crate::ledgers::row::per_operation;
+use crate::ledgers::slices::Functions;
 use crate::number::{finite, quotient};
 use crate::waits::groups::Groups;
 use kneepoint_vocab::Estimate;

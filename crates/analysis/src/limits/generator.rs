@@ -10,8 +10,9 @@
 //! On the system's cores it also limits without being full where it takes more CPU than the system:
 //! that is said, but its CPU is lost only as far as it grows.
 
-use crate::ledgers::accounts::{Account, Accounts, per_operation};
-use crate::ledgers::slices::Row;
+use crate::ledgers::accounts::{Account, Accounts};
+use crate::ledgers::row::Row;
+use crate::ledgers::row::per_operation;
 use crate::number::estimate;
 use crate::words;
 use kneepoint_vocab::findings::{Generator, LevelInstruments, TaskLine};

@@ -4,7 +4,8 @@
 //! were slowed down by something that the more ones do not meet: mostly cores that fall asleep
 //! between two operations and have to be woken for the next.
 
-use crate::ledgers::accounts::{Account, Accounts, per_operation};
+use crate::ledgers::accounts::{Account, Accounts};
+use crate::ledgers::row::per_operation;
 use crate::number::{finite, quotient, size};
 use crate::scaling::curve::{CONFIDENCE, Sweep};
 use kneepoint_vocab::findings::{GainEvidence, GainReason, Superlinear};

@@ -14,7 +14,7 @@ use crate::frames::names::{
     is_lock, is_own_lock, is_runtime_lock, runtime_frame, variable_of_runtime,
 };
 use crate::frames::naming::{LOCK, kernel_naming_frames, machinery, naming_frames, polled_names};
-use crate::frames::stacks::{KERNEL, Stacks};
+use crate::frames::stacks::Stacks;
 use crate::number::seconds;
 use kneepoint_vocab::findings::{CauseKind, LineKind};
 use kneepoint_vocab::{
