@@ -16,21 +16,21 @@ const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/threa
 
 /// One cause is the interpreter's lock, under its name, and it is most of the loss.
 fn assert_one_interpreter_lock(findings: &Findings) {
-    let told: Vec<String> = findings
+    let reported: Vec<String> = findings
         .causes
         .iter()
         .map(|cause| format!("{}: {:.3}", cause.key, cause.share.value.0))
         .collect();
     let named: Vec<_> =
         findings.causes.iter().filter(|cause| cause.name.contains("take_gil")).collect();
-    assert_eq!(named.len(), 1, "{told:?}");
+    assert_eq!(named.len(), 1, "{reported:?}");
     assert_eq!((named[0].kind, named[0].key.frame.as_str()), (CauseKind::Lock, "take_gil"));
-    assert!(named[0].share.value.0 > 0.8, "{told:?}");
-    assert_eq!(findings.causes[0].key, named[0].key, "{told:?}");
+    assert!(named[0].share.value.0 > 0.8, "{reported:?}");
+    assert_eq!(findings.causes[0].key, named[0].key, "{reported:?}");
     // Its parts - a mutex, two conditions of two words each - are nowhere else.
-    let waits = [CauseKind::Lock, CauseKind::Peer];
+    let waits = [CauseKind::Lock, CauseKind::Thread];
     let others = findings.causes[1..].iter().filter(|cause| waits.contains(&cause.kind));
-    assert_eq!(others.count(), 0, "{told:?}");
+    assert_eq!(others.count(), 0, "{reported:?}");
 }
 
 #[test]

@@ -72,8 +72,8 @@ pub enum WaitReason {
         /// Whether the call had a timeout.
         timed: bool,
     },
-    /// A user-space lock. Runs of schema 1 hold it as the collector judged it; since then it is what
-    /// the analysis makes of [`WaitReason::Futex`].
+    /// A user-space lock. Runs of schema 1 hold it as the collector judged it; since then it is
+    /// what the analysis makes of [`WaitReason::Futex`].
     UserLock,
     /// A condition variable, or anything else that is no lock; as above.
     Condition,
@@ -121,7 +121,7 @@ impl WaitReason {
     }
 }
 
-/// What a wait was for: the identity of a cause within one start of one arm.
+/// What a wait was for: the identity of a cause within one start of one variant.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -172,7 +172,7 @@ pub struct Wait {
     pub holders: Holders,
 }
 
-/// Where the core-time went: `system + generator + kernel + foreign + kneepoint + idle` =
+/// Where the core-time went: `system + generator + kernel + others + kneepoint + idle` =
 /// cores × window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreTime {
@@ -185,7 +185,8 @@ pub struct CoreTime {
     /// A load generator in a process of its own; 0 where the clients live in the system.
     pub generator: Nanos,
     /// Other processes.
-    pub foreign: Nanos,
+    #[serde(rename = "foreign")]
+    pub others: Nanos,
     /// Threads of the kernel itself: they serve whoever uses a device or the network.
     #[serde(default)]
     pub kernel: Nanos,

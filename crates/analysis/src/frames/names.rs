@@ -1,6 +1,6 @@
 //! Names of plumbing: which functions of libraries, runtimes, servers and the kernel stand between
-//! a program and what it waits for. All of them are in `names.toml`, to which a recipe may add; here
-//! is what they mean.
+//! a program and what it waits for. All of them are in `names.toml`, to which a recipe may add;
+//! here is what they mean.
 
 use kneepoint_vocab::Frame;
 use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Runtime};
@@ -23,8 +23,8 @@ impl Catalogue {
         Self(&BUILT_IN)
     }
 
-    /// What is built in, with what a recipe adds. A run's own names are kept until the program ends:
-    /// there are few, and all that is said of the run refers to them.
+    /// What is built in, with what a recipe adds. A run's own names are kept until the program
+    /// ends: there are few, and all that is said of the run refers to them.
     pub(crate) fn with(more: &Names) -> Self {
         static KEPT: Mutex<Vec<(&'static Names, &'static Names)>> = Mutex::new(Vec::new());
         if more.is_empty() {
@@ -109,8 +109,8 @@ impl Catalogue {
         one.map(|runtime| runtime.name.as_str())
     }
 
-    /// The lock of a language's runtime that functions without a name wait for: those of `module`, on
-    /// behalf of `caller`.
+    /// The lock of a language's runtime that functions without a name wait for: those of `module`,
+    /// on behalf of `caller`.
     pub(crate) fn stripped_runtime(self, module: &str, caller: &str) -> Option<&'static str> {
         let fits = |one: &&Runtime| begins(module, &one.modules) && is_one(caller, &one.callers);
         self.0.runtime.iter().find(fits).map(|runtime| runtime.name.as_str())
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_by_the_first_word_that_fits() {
+    fn kinds_are_recognised_by_the_first_word_that_fits() {
         assert_eq!(known().kind("std::sync::barrier::Barrier::wait"), Some("barrier"));
         assert_eq!(known().kind("std::sync::mpmc::list::Channel<T>::recv"), Some("channel"));
         assert_eq!(known().kind("pthread_cond_wait"), Some("condition"));
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_s_functions_are_told_apart() {
+    fn the_kernel_s_functions_are_distinguished() {
         assert_eq!(known().system_call("__x64_sys_futex"), Some("futex"));
         assert_eq!(known().system_call("ksys_read"), Some("read"));
         assert_eq!(known().system_call("vfs_read"), None);

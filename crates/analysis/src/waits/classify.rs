@@ -1,18 +1,18 @@
 //! What a futex wait was for: a lock, or a condition.
 //!
 //! The record holds such waits as they were called. The C library's mutexes wait with `FUTEX_WAIT`
-//! or `FUTEX_LOCK_PI` and no timeout; `FUTEX_WAIT_BITSET` serves condition variables, semaphores and
-//! the locks of other libraries alike. So the stacks of those who wait for a word decide, by the
-//! library functions in them (`names.toml`), and the operation where there is no stack that tells.
-//! This is the only place that judges; runs of schema 1 hold what their collector had judged, and
-//! keep it.
+//! or `FUTEX_LOCK_PI` and no timeout; `FUTEX_WAIT_BITSET` serves condition variables, semaphores
+//! and the locks of other libraries alike. So the stacks of those who wait for a word decide, by
+//! the library functions in them (`names.toml`), and the operation where there is no stack that
+//! tells. This is the only place that judges; runs of schema 1 hold what their collector had
+//! judged, and keep it.
 
 use crate::frames::names::Catalogue;
 use crate::frames::naming::{LOCK, machinery};
 use crate::frames::stacks::Stacks;
 use crate::number::seconds;
 use kneepoint_vocab::{
-    ArmId, Fact, Holders, RunRecord, StackKind, TrialRecord, WaitKey, WaitReason,
+    Fact, Holders, RunRecord, StackKind, TrialRecord, VariantId, WaitKey, WaitReason,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ const WAIT: u16 = 0;
 const LOCK_PI: u16 = 6;
 const LOCK_PI2: u16 = 13;
 
-/// A word in one start of one arm.
-type Word = (ArmId, u32, u64);
+/// A word in one start of one variant.
+type Word = (VariantId, u32, u64);
 
-/// The record with every futex wait told apart.
+/// The record with every futex wait distinguished.
 pub(crate) fn classified(record: &RunRecord) -> Cow<'_, RunRecord> {
     let facts = || record.trials.iter().flat_map(|trial| &trial.facts);
     if !facts().filter_map(key).any(|key| is_raw(key.reason)) {
@@ -35,10 +35,10 @@ pub(crate) fn classified(record: &RunRecord) -> Cow<'_, RunRecord> {
     let locks = locks(record);
     let mut record = record.clone();
     for trial in &mut record.trials {
-        let (arm, start) = (trial.id.arm.clone(), trial.id.start);
+        let (variant, start) = (trial.id.variant.clone(), trial.id.start);
         for fact in &mut trial.facts {
             let Some(key) = key_mut(fact).filter(|key| is_raw(key.reason)) else { continue };
-            let lock = locks.get(&(arm.clone(), start, key.object)).copied();
+            let lock = locks.get(&(variant.clone(), start, key.object)).copied();
             let lock = lock.unwrap_or_else(|| is_lock_by_call(key.reason));
             key.reason = if lock { WaitReason::UserLock } else { WaitReason::Condition };
             if let Fact::Wait(wait) = fact
@@ -70,10 +70,10 @@ fn vote(trial: &TrialRecord, fact: &Fact, stacks: &Stacks<'_>) -> Option<(Word, 
     let key =
         stack.wait.as_ref().filter(|key| stack.kind == StackKind::OffCpu && key.object != 0)?;
     let word = machinery(stacks.known, stacks.frames(stack.stack));
-    let told = is_raw(key.reason) && word != LOCK;
+    let reported = is_raw(key.reason) && word != LOCK;
     let weight = seconds(stack.weight);
     let vote = if stacks.known.is_lock(word) { weight } else { -weight };
-    told.then(|| ((trial.id.arm.clone(), trial.id.start, key.object), vote))
+    reported.then(|| ((trial.id.variant.clone(), trial.id.start, key.object), vote))
 }
 
 fn is_raw(reason: WaitReason) -> bool {

@@ -296,7 +296,7 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node], stacks: &Stacks
         "named kernel lock" => {
             (CauseKind::KernelLock, LineKind::IdleKernelLock, what.with_caller(name))
         }
-        "named condition" => (CauseKind::Peer, LineKind::IdlePeer, name.to_owned()),
+        "named condition" => (CauseKind::Thread, LineKind::IdleThread, name.to_owned()),
         KERNEL_LOCK | KERNEL_SPIN_LOCK => {
             let name = kernel_locks::name(known, what.machinery(), name);
             (CauseKind::KernelLock, LineKind::IdleKernelLock, name)
@@ -309,7 +309,7 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node], stacks: &Stacks
         "condition" => {
             let word = Some(what.machinery()).filter(|word| ["barrier", "channel"].contains(word));
             let name = lock_name(word.unwrap_or("condition"), name);
-            (CauseKind::Peer, LineKind::IdlePeer, name)
+            (CauseKind::Thread, LineKind::IdleThread, name)
         }
         _ => reason_words(reason, nodes),
     };
@@ -371,16 +371,16 @@ fn reason_words(reason: WaitReason, nodes: &[Node]) -> (CauseKind, LineKind, Str
     let (kind, line, words) = match reason {
         WaitReason::Futex { .. } => (CauseKind::Lock, LineKind::IdleLock, "a futex"),
         WaitReason::UserLock => (CauseKind::Lock, LineKind::IdleLock, "a user lock"),
-        WaitReason::Condition => (CauseKind::Peer, LineKind::IdlePeer, "a condition variable"),
+        WaitReason::Condition => (CauseKind::Thread, LineKind::IdleThread, "a condition variable"),
         WaitReason::KernelLock => {
             (CauseKind::KernelLock, LineKind::IdleKernelLock, "a kernel lock")
         }
         WaitReason::Device => (CauseKind::Device, LineKind::IdleDevice, "a device"),
         WaitReason::File => (CauseKind::Device, LineKind::IdleDevice, "a file"),
-        WaitReason::Pipe => (CauseKind::Peer, LineKind::IdlePeer, "a pipe"),
-        WaitReason::Socket => (CauseKind::Peer, LineKind::IdlePeer, "a socket"),
-        WaitReason::Poll => (CauseKind::Peer, LineKind::IdlePeer, "poll"),
-        WaitReason::Process => (CauseKind::Peer, LineKind::IdlePeer, "another process"),
+        WaitReason::Pipe => (CauseKind::Thread, LineKind::IdleThread, "a pipe"),
+        WaitReason::Socket => (CauseKind::Thread, LineKind::IdleThread, "a socket"),
+        WaitReason::Poll => (CauseKind::Thread, LineKind::IdleThread, "poll"),
+        WaitReason::Process => (CauseKind::Thread, LineKind::IdleThread, "another process"),
         WaitReason::Timer => (CauseKind::Other, LineKind::IdleOther, "a timer"),
         WaitReason::PageFault => (CauseKind::Other, LineKind::IdleOther, "a page fault"),
         WaitReason::Other => (CauseKind::Other, LineKind::IdleOther, "something else"),

@@ -2,13 +2,13 @@
 
 use super::objects::{Objects, before};
 use crate::frames::kernel_locks::{Class, Spinning};
-use kneepoint_vocab::{ArmId, TrialRecord, WaitKey, WaitReason};
+use kneepoint_vocab::{TrialRecord, VariantId, WaitKey, WaitReason};
 
 /// What is waited for, within one process or by a name that holds across processes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
-    /// A lock known by its address in one start of one arm.
-    Object { arm: ArmId, start: u32, kernel: bool, address: u64 },
+    /// A lock known by its address in one start of one variant.
+    Object { variant: VariantId, start: u32, kernel: bool, address: u64 },
     /// A lock with a proven name.
     Named { kernel: bool, name: String },
     /// A kernel lock that was spun for, by the first caller outside lock machinery.
@@ -31,7 +31,7 @@ impl Node {
                 Self::Named { kernel, name: before(name, word - begin()) }
             }
             (None, word) if lock && word != 0 => Self::Object {
-                arm: trial.id.arm.clone(),
+                variant: trial.id.variant.clone(),
                 start: trial.id.start,
                 kernel,
                 address: begin(),

@@ -8,11 +8,11 @@
 use crate::frames::names::{Catalogue, in_kernel};
 use crate::frames::stacks::Stacks;
 use crate::number::seconds;
-use kneepoint_vocab::{ArmId, Fact, Frame, StackKind, TrialRecord, WaitKey, WaitReason};
+use kneepoint_vocab::{Fact, Frame, StackKind, TrialRecord, VariantId, WaitKey, WaitReason};
 use std::collections::BTreeMap;
 
-/// Addresses mean the same within one start of one arm.
-type Start = (ArmId, u32);
+/// Addresses mean the same within one start of one variant.
+type Start = (VariantId, u32);
 
 /// Where objects begin, and how long they are.
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Objects {
     pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>) -> Self {
         let mut votes: BTreeMap<Start, BTreeMap<u64, BTreeMap<(u64, u64), f64>>> = BTreeMap::new();
         for trial in trials {
-            let start = (trial.id.arm.clone(), trial.id.start);
+            let start = (trial.id.variant.clone(), trial.id.start);
             let of_start = votes.entry(start).or_default();
             for fact in &trial.facts {
                 let Fact::Stack(stack) = fact else { continue };
@@ -57,7 +57,7 @@ impl Objects {
 
     /// Where the object begins that a wait of `trial` was for; its word, where nothing is known.
     pub(crate) fn begin(&self, trial: &TrialRecord, word: u64) -> u64 {
-        let start = (trial.id.arm.clone(), trial.id.start);
+        let start = (trial.id.variant.clone(), trial.id.start);
         let known = self.begins.get(&start).and_then(|begins| begins.get(&word));
         let around = || {
             let (begin, extent) = self.extents.get(&start)?.range(..=word).next_back()?;

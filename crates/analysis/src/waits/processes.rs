@@ -9,7 +9,7 @@
 
 use super::node::Node;
 use super::seen::Seen;
-use kneepoint_vocab::ArmId;
+use kneepoint_vocab::VariantId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Addresses below this are a place within a page.
@@ -77,9 +77,9 @@ fn is_same(one: &Lock, other: &Lock) -> bool {
 }
 
 /// The start of an object that a node is.
-fn start(node: &Node) -> Option<(&ArmId, u32)> {
+fn start(node: &Node) -> Option<(&VariantId, u32)> {
     match node {
-        Node::Object { arm, start, .. } => Some((arm, *start)),
+        Node::Object { variant, start, .. } => Some((variant, *start)),
         _ => None,
     }
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn node(start: u32, address: u64) -> Node {
-        Node::Object { arm: ArmId::new("a"), start, kernel: false, address }
+        Node::Object { variant: VariantId::new("a"), start, kernel: false, address }
     }
 
     fn seen(votes: &[(&str, f64)]) -> Seen {

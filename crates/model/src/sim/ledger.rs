@@ -310,7 +310,7 @@ impl Sort {
     fn busy(self) -> LineKind {
         match self {
             Self::Switching | Self::Scheduler => LineKind::Kernel,
-            _ => LineKind::Inflated,
+            _ => LineKind::ExtraCpu,
         }
     }
 
@@ -318,7 +318,7 @@ impl Sort {
         match self {
             Self::Lock | Self::Semaphore => LineKind::IdleLock,
             Self::Device => LineKind::IdleDevice,
-            Self::Reply => LineKind::IdlePeer,
+            Self::Reply => LineKind::IdleThread,
             Self::Scheduler => LineKind::IdleScheduler,
             _ => LineKind::IdleOther,
         }

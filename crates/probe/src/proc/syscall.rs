@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_told_apart() {
+    fn waits_are_distinguished() {
         let none = |_| None;
         let futex = |operation, timed| (WaitReason::Futex { operation, timed }, 16);
         assert_eq!(reason(202, &[16, 128, 2, 0], none), futex(128, false));
