@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::fixture;
+use common::{FIXTURES, fixture};
 use kneepoint_vocab::Findings;
 use serde_json::Value;
 

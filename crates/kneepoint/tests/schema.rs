@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Sandbox, fixture};
+use common::{FIXTURES, Sandbox, fixture};
 use serde_json::Value;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -97,7 +97,7 @@ fn reported(name: &str) -> String {
 #[test]
 fn findings_are_as_the_schema_says() {
     let schema = printed(&["--generate", "schema-findings"]);
-    for name in ["sqlite-shared-cache", "cut-off", "fallback", "treated-curve"] {
+    for name in FIXTURES {
         let findings: Value = serde_json::from_str(&reported(name)).unwrap();
         assert_eq!(misfit(&schema, &schema, &findings, name), None);
     }
