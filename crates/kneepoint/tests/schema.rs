@@ -15,8 +15,7 @@ use std::process::{Command, Stdio};
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let reference = schema["$ref"].as_str().and_then(|text| text.strip_prefix('#'));
     reference.map_or(schema, |pointer| {
-        let pointer = pointer.replace("%20", " ");
-        root.pointer(&pointer).unwrap_or_else(|| panic!("{pointer} leads nowhere"))
+        root.pointer(pointer).unwrap_or_else(|| panic!("{pointer} leads nowhere"))
     })
 }
 

@@ -22,7 +22,7 @@ pub struct Estimate<U> {
 
 impl<U: JsonSchema> JsonSchema for Estimate<U> {
     fn schema_name() -> Cow<'static, str> {
-        format!("Estimate of {}", U::schema_name()).into()
+        format!("Estimate_of_{}", U::schema_name()).into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {

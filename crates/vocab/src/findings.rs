@@ -1,7 +1,6 @@
 //! What the analysis concluded: the only thing that a report reads.
 
 use crate::fact::{Tier, WaitReason};
-use crate::key::CauseKey;
 use crate::plan::{Level, ProtocolName, VariantId, VariantRole};
 use crate::record::{Host, Proof, Proven, StoppedBy};
 use crate::stability::StabilityFindings;
@@ -19,6 +18,7 @@ pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
+pub use crate::key::{CauseKey, CauseKind};
 
 /// Everything that a report can say about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -371,32 +371,6 @@ pub struct ThreadLedger {
     pub unaccounted: Ratio,
     /// Threads that wait for work and are part of no operation.
     pub idle_threads: u32,
-}
-
-/// What kind of thing a cause is.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum CauseKind {
-    /// A user-space lock.
-    Lock,
-    /// A lock in the kernel.
-    KernelLock,
-    /// Kernel work: system calls, context switches, faults.
-    Kernel,
-    /// Extra CPU in user functions: spinning, cache misses, retries.
-    Function,
-    /// A device or file.
-    Device,
-    /// A pipe, socket or another process.
-    Thread,
-    /// The scheduler: runnable threads beside idle cores.
-    Scheduler,
-    /// The load generator.
-    Generator,
-    /// Timers, faults, anything else.
-    Other,
 }
 
 /// A line of the core ledger, charged with lost throughput.

@@ -1,13 +1,37 @@
 //! What a cause is called in every run.
 
-use crate::findings::CauseKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// What kind of thing a cause is.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum CauseKind {
+    /// A user-space lock.
+    Lock,
+    /// A lock in the kernel.
+    KernelLock,
+    /// Kernel work: system calls, context switches, faults.
+    Kernel,
+    /// Extra CPU in user functions: spinning, cache misses, retries.
+    Function,
+    /// A device or file.
+    Device,
+    /// A pipe, socket or another process.
+    Thread,
+    /// The scheduler: runnable threads beside idle cores.
+    Scheduler,
+    /// The load generator.
+    Generator,
+    /// Timers, faults, anything else.
+    Other,
+}
+
 /// The same for the same cause in every run of the same programs: addresses, ids and figures are
-/// no part of it. Two causes of one run share it
-/// only if nothing names them.
+/// no part of it. Two causes of one run share it only if nothing names them.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -45,7 +69,7 @@ impl CauseKind {
             Self::Kernel => "kernel",
             Self::Function => "function",
             Self::Device => "device",
-            Self::Peer => "peer",
+            Self::Thread => "thread",
             Self::Scheduler => "scheduler",
             Self::Generator => "generator",
             Self::Other => "other",

@@ -1,11 +1,12 @@
 //! Which functions stand between a program and what it waits for: the form of the built-in list,
 //! and of what a recipe adds to it under `[names]`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Names of functions. A *part* is looked for anywhere in a name, a *prefix* at its beginning, a
 /// *function* is a whole name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Names {
     /// Functions of locks that name nothing.
@@ -68,7 +69,7 @@ fn first<T: Clone>(list: &mut Vec<T>, more: &[T]) {
 }
 
 /// Functions of locks that name nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plumbing {
     /// Parts of the lower-case name.
@@ -97,7 +98,7 @@ impl Plumbing {
 }
 
 /// Methods of lock objects, in lower case.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Methods {
     /// Methods of objects that are locks.
@@ -107,7 +108,7 @@ pub struct Methods {
 }
 
 /// A kind of lock.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
     /// Its word.
@@ -119,7 +120,7 @@ pub struct Kind {
 }
 
 /// The C library.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CLibrary {
     /// Prefixes of its modules.
@@ -127,7 +128,7 @@ pub struct CLibrary {
 }
 
 /// A lock inside a library.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Inside {
     /// What it is called.
@@ -139,7 +140,7 @@ pub struct Inside {
 }
 
 /// A lock of a language's runtime: one, whatever words, conditions and functions it is made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Runtime {
     /// What it is called.
@@ -157,7 +158,7 @@ pub struct Runtime {
 }
 
 /// A type of objects that are made of several futex words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Object {
     /// The type.
@@ -171,7 +172,7 @@ pub struct Object {
 }
 
 /// Words of an object that the same functions wait for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Words {
     /// Their offsets in bytes.
@@ -181,7 +182,7 @@ pub struct Words {
 }
 
 /// A lock manager whose waiters poll a descriptor.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manager {
     /// Whose it is.
@@ -193,7 +194,7 @@ pub struct Manager {
 }
 
 /// The kernel's functions and calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Kernel {
     /// Parts of lock machinery and the scheduler.
@@ -247,7 +248,9 @@ impl Kernel {
 }
 
 /// What kind of kernel lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelLockClass {
     /// A reader-writer semaphore.
@@ -259,7 +262,7 @@ pub enum KernelLockClass {
 }
 
 /// The slow paths of a class of kernel locks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SlowPath {
     /// The class.
@@ -269,7 +272,7 @@ pub struct SlowPath {
 }
 
 /// A kernel lock that its callers tell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelLock {
     /// What it is called.
