@@ -85,6 +85,6 @@ mod tests {
     fn a_key_is_one_word_of_its_parts() {
         let key = CauseKey::new(CauseKind::Lock, "take_gil", "libpython3.11.so.1.0");
         assert_eq!(key.to_string(), "lock:take_gil@libpython3.11.so.1.0");
-        assert_eq!(CauseKey::new(CauseKind::Thread, "pipe", "").to_string(), "peer:pipe");
+        assert_eq!(CauseKey::new(CauseKind::Thread, "pipe", "").to_string(), "thread:pipe");
     }
 }
