@@ -208,8 +208,8 @@ impl Catalogue {
 
     /// The class of kernel lock whose slow path the function is.
     pub(crate) fn slow_path(self, function: &str) -> Option<KernelLockClass> {
-        let paths = self.0.kernel.slow_path.iter();
-        paths.into_iter().find(|path| holds(function, &path.parts)).map(|path| path.class)
+        let mut paths = self.0.kernel.slow_path.iter();
+        paths.find(|path| holds(function, &path.parts)).map(|path| path.class)
     }
 
     /// What a kernel lock is called of which its caller tells.
