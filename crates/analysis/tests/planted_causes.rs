@@ -295,7 +295,7 @@ fn a_recipe_s_own_names_are_passed_over() {
     assert_eq!((lock(&findings).name.as_str(), &lock(&findings).key), ("mutex in post", &key));
 }
 
-/// Waits as the collector stores them: what they were for is told by their stacks.
+/// Waits as the collector stores them: what they were for is known by their stacks.
 #[test]
 fn a_futex_wait_is_judged_by_its_stacks() {
     let mut record = wrapped();

@@ -1,4 +1,4 @@
-//! Windows of real systems, told to the programs on the host and to the reference; and compared
+//! Windows of real systems, replayed to the programs on the host and to the reference; and compared
 //! with what the collector itself said of them.
 //!
 //! A recording has a line for each task (`task TID TGID CLASS NAME`), for what each core ran when
