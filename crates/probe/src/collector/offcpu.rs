@@ -3,8 +3,13 @@
 //! A wait's stack is taken with probability p fixed before the wait's length is known, so
 //! length ÷ p estimates the blocked time it stands for without bias (Horvitz and Thompson, 1952).
 
+<<<<<<< HEAD
 use super::window::wait_key;
 use super::wire::{WaitId, WaitRecord};
+=======
+use super::window::{Objects, wait_key};
+use super::wire::{WaitId, WaitRecord, reason};
+>>>>>>> main
 use crate::stack::{MarkedStack, WindowStacks};
 use kneepoint_vocab::{Nanos, StackId, StackKind, StackWeight};
 use std::collections::BTreeMap;
@@ -14,6 +19,7 @@ const BLOCK: u32 = 1;
 /// `kind` of a mark taken at a tick.
 const TICK: u32 = 3;
 
+<<<<<<< HEAD
 /// What is known about futex words beyond the system call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Objects {
@@ -22,6 +28,51 @@ pub(crate) struct Objects {
 }
 
 /// What was looked up about futex words.
+=======
+/// Frames from the innermost that are searched for a lock's own functions.
+const DEPTH: usize = 14;
+
+const LOCKS: [&str; 12] = [
+    "lock_contended",
+    "read_contended",
+    "write_contended",
+    "pthread_mutex_lock",
+    "lll_lock_wait",
+    "pthread_rwlock_",
+    "RawMutex::lock_slow",
+    "lock_shared_slow",
+    "lock_exclusive_slow",
+    "pthread_spin_lock",
+    "mutex_lock_full",
+    "_L_lock",
+];
+const CONDITIONS: [&str; 5] =
+    ["pthread_cond_", "Condvar::wait", "futex::Condvar", "Parker::park", "sem_wait"];
+
+/// Locks that are made of a semaphore for each waiter, so that its call is the innermost.
+const LOCKS_OVER_SEMAPHORES: [&str; 1] = ["LWLock"];
+
+/// Whether the innermost synchronisation call of a stack is a lock: `None` where it shows none.
+fn shows_lock(record: &StackRecord) -> Option<bool> {
+    let user = || record.frames.iter().filter(|frame| frame.module != "[kernel]").take(DEPTH);
+    let over = |frame: &Frame| LOCKS_OVER_SEMAPHORES.iter().any(|l| frame.function.starts_with(l));
+    if user().any(over) {
+        return Some(true);
+    }
+    user().find_map(|frame| {
+        let has = |word: &&str| frame.function.contains(*word);
+        if LOCKS.iter().any(has) {
+            Some(true)
+        } else if CONDITIONS.iter().any(has) {
+            Some(false)
+        } else {
+            None
+        }
+    })
+}
+
+/// What the stacks of a run have shown about futex words.
+>>>>>>> main
 #[derive(Debug, Default)]
 pub(crate) struct LockLore {
     objects: Objects,
