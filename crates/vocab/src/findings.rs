@@ -19,11 +19,8 @@ pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
-<<<<<<< HEAD
 pub use crate::key::{CauseKey, CauseKind};
-=======
 pub use curve::Curve;
->>>>>>> main
 
 /// Everything that a report can say about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -9,13 +9,6 @@
 use crate::frames::names::Catalogue;
 use kneepoint_vocab::{Clients, ThreadRole, Wait, WaitKey, WaitReason};
 
-<<<<<<< HEAD
-=======
-/// `read`, `readv`, `recvfrom`, `recvmsg`, `recvmmsg`, `poll`, `select`, `pselect6`, `ppoll`,
-/// `epoll_wait`, `epoll_pwait`, `epoll_pwait2` as `x86_64` numbers them.
-const RECEIVING: [i32; 12] = [0, 19, 45, 47, 299, 7, 23, 270, 271, 232, 281, 441];
-
->>>>>>> main
 /// Whether a wait is one for the next request. A server of event loops has no thread for each
 /// client (`known` is false): its threads wait for requests as well.
 pub(crate) fn is_for_request(names: Catalogue, clients: Clients, known: bool, wait: &Wait) -> bool {
@@ -24,13 +17,8 @@ pub(crate) fn is_for_request(names: Catalogue, clients: Clients, known: bool, wa
 }
 
 /// Whether a client thread that waits so waits for the next request.
-<<<<<<< HEAD
 pub(crate) fn is_request_key(names: Catalogue, key: &WaitKey) -> bool {
     let receives = || names.is_receiving(key.syscall);
-=======
-pub(crate) fn is_request_key(key: &WaitKey) -> bool {
-    let receives = || RECEIVING.contains(&key.syscall);
->>>>>>> main
     match key.reason {
         WaitReason::Poll => true,
         WaitReason::Socket | WaitReason::Pipe => receives(),

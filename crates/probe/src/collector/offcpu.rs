@@ -3,6 +3,127 @@
 //! A wait's stack is taken with probability p fixed before the wait's length is known, so
 //! length ÷ p estimates the blocked time it stands for without bias (Horvitz and Thompson, 1952).
 
+use super::window::{Objects, wait_key};
+use super::wire::{WaitId, WaitRecord};
+use crate::stack::{MarkedStack, WindowStacks};
+use kneepoint_vocab::{Nanos, StackId, StackKind, StackWeight};
+use std::collections::BTreeMap;
+
+/// `kind` of a mark taken where a thread blocked; wakers have 2.
+const BLOCK: u32 = 1;
+/// `kind` of a mark taken at a tick.
+const TICK: u32 = 3;
+
+/// What was looked up about futex words.
+#[derive(Debug, Default)]
+pub(crate) struct LockLore {
+    objects: Objects,
+    pids: Vec<u32>,
+}
+
+impl LockLore {
+    /// A window on `pids` begins; words of other processes are forgotten.
+    pub(crate) fn begin(&mut self, pids: &[u32]) {
+        if self.pids != pids {
+            self.pids = pids.to_vec();
+            self.objects = Objects::default();
+        }
+    }
+
+    /// Looks new futex words up; `find` names the global variable at an address.
+    pub(crate) fn name(
+        &mut self,
+        words: impl Iterator<Item = u64>,
+        mut find: impl FnMut(u64) -> Option<String>,
+    ) {
+        for word in words {
+            self.objects.names.entry(word).or_insert_with(|| find(word));
+        }
+    }
+
+    /// What is known.
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+/// Counts the stacks taken at ticks as stacks on a core.
+pub(crate) fn take_ticks(stacks: &mut WindowStacks) {
+    let (ticks, marked) =
+        std::mem::take(&mut stacks.marked).into_iter().partition(|mark| mark.kind == TICK);
+    stacks.marked = marked;
+    for mark in ticks {
+        *stacks.on_cpu.entry(mark.stack).or_default() += 1;
+    }
+}
+
+/// Waits by mark: what for and how long.
+pub(crate) fn by_mark(records: &[WaitRecord]) -> BTreeMap<u64, (WaitId, u64)> {
+    records.iter().map(|record| (record.id, (record.wait, record.blocked))).collect()
+}
+
+/// Weighted stacks of the window, and the marks without a known wait. Who ended a wait was seen in
+/// this share of the window.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "weights are estimates; 2^53 ns are 104 days"
+)]
+pub(crate) fn weights(
+    marked: &[MarkedStack],
+    waits: &BTreeMap<u64, (WaitId, u64)>,
+    objects: &Objects,
+    wakers_share: f64,
+) -> (Vec<StackWeight>, u64) {
+    let mut sums = BTreeMap::new();
+    let mut orphans = 0;
+    for mark in marked {
+        let Some((wait, blocked)) = waits.get(&mark.id) else {
+            orphans += 1;
+            continue;
+        };
+        let (kind, share) = match mark.kind {
+            BLOCK => (StackKind::OffCpu, 1.0),
+            _ => (StackKind::Waker, wakers_share.max(1e-6)),
+        };
+        let entry = sums.entry((kind, mark.stack, wait_key(wait, objects))).or_insert((0.0, 0));
+        entry.0 += *blocked as f64 * (1_u64 << 32) as f64 / mark.p.max(1) as f64 / share;
+        entry.1 += 1;
+    }
+    let weight = |((kind, stack, wait), (weight, count)): ((_, _, _), (f64, u64))| StackWeight {
+        kind,
+        stack,
+        wait: Some(wait),
+        weight: Nanos(weight as u64),
+        count,
+    };
+    (sums.into_iter().map(weight).collect(), orphans)
+}
+
+/// On-CPU stacks, weighted so that they add up to the running time of the system.
+pub(crate) fn on_cpu(counts: &BTreeMap<StackId, u64>, running: Nanos) -> Vec<StackWeight> {
+    let total = u128::from(counts.values().sum::<u64>().max(1));
+    let share = |count: u64| u64::try_from(u128::from(running.0) * u128::from(count) / total);
+    let weight = |(stack, count): (&StackId, &u64)| StackWeight {
+        kind: StackKind::OnCpu,
+        stack: *stack,
+        wait: None,
+        weight: Nanos(share(*count).unwrap_or(u64::MAX)),
+        count: *count,
+    };
+    counts.iter().map(weight).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::reason;
+    use super::*;
+
+    fn wait(object: u64) -> WaitId {
+        WaitId { comm: [0; 16], object, nr: 202, op: 137, reason: reason::FUTEX, role: 1 }
+    }
+
     fn mark(id: u64, kind: u32, p: u64, stack: u32) -> MarkedStack {
         MarkedStack { id, kind, p, tid: 1, stack: StackId(stack) }
     }

@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is known about futex words beyond the system call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Objects {
-    /// Words whose waiters' stacks show a lock.
-    pub locks: BTreeSet<u64>,
     /// Names of words that are global variables; `None`: looked up, and it is none.
     pub names: BTreeMap<u64, Option<String>>,
 }
