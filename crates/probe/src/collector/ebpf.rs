@@ -280,6 +280,9 @@ impl EbpfCollector {
             ..Harvest::default()
         };
         harvest.silent = silent_threads(&harvest, &window.clients);
+        if let Some(stacks) = &self.stacks {
+            stacks.read_maps();
+        }
         self.frozen = Some(FrozenWindow { harvest, system, ticks, cost, opened: window });
         Ok(())
     }
