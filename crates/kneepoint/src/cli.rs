@@ -80,6 +80,12 @@ pub(crate) enum Generate {
     ManDoctor,
     /// That of `kneepoint recover`
     ManRecover,
+    /// The JSON Schema of `run --json` and `report --json`
+    SchemaFindings,
+    /// That of `profile --json`
+    SchemaProfile,
+    /// That of `compare --json`
+    SchemaComparison,
     /// Completions for bash
     CompleteBash,
     /// Completions for zsh

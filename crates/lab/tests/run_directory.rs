@@ -60,6 +60,7 @@ fn plan() -> Plan {
         budget: Nanos::from_millis(1000),
         others_limit: Ratio(0.03),
         steal_limit: Ratio(0.01),
+        names: kneepoint_vocab::Names::default(),
     }
 }
 
@@ -203,7 +204,7 @@ fn another_schema_is_refused_and_says_who_wrote_it() {
     let (_root, directory) = written(1);
     let path = directory.join(store::HOST);
     let text = fs::read_to_string(&path).unwrap();
-    let other = text.replace("\"schema\": 1", "\"schema\": 99").replace("0.1.0", "9.9.9");
+    let other = text.replace("\"schema\": 2", "\"schema\": 99").replace("0.1.0", "9.9.9");
     fs::write(&path, other).unwrap();
     let error = open(&directory).unwrap_err();
     assert!(matches!(error, OpenError::Schema { found: 99, .. }), "{error}");

@@ -4,11 +4,12 @@ use crate::findings::Estimate;
 use crate::findings::{CurvePoint, Fit, Knee, Shape};
 use crate::plan::Level;
 use crate::units::Ratio;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The scaling curve. Where nothing was measured, the level of the peak, the knee and what follows
 /// from them mean nothing, and are written as `null`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Written", from = "Written")]
 pub struct Curve {
     /// One point a level, ascending.
@@ -28,7 +29,7 @@ pub struct Curve {
 }
 
 /// A curve as programs read it.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Written {
     points: Vec<CurvePoint>,
     peak: Option<Level>,

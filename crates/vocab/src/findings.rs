@@ -6,6 +6,7 @@ use crate::record::{Host, Proof, Proven, StoppedBy};
 use crate::stability::StabilityFindings;
 use crate::trial::Latency;
 use crate::units::{Cores, PerSecond, Ratio, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::aside::{
@@ -17,9 +18,10 @@ pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
+pub use crate::key::{CauseKey, CauseKind};
 
 /// Everything that a report can say about a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Findings {
     /// Version of this structure, for `--json` readers.
     pub schema: u32,
@@ -98,7 +100,7 @@ pub struct Findings {
 }
 
 /// The lost cores of a level, all causes together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lost {
     /// The sum of what single causes lose.
     pub cores: Estimate<Cores>,
@@ -111,7 +113,7 @@ pub struct Lost {
 }
 
 /// The scaling curve on so many cores.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoresCurve {
     /// Cores of the system under test.
     pub cores: u32,
@@ -122,7 +124,7 @@ pub struct CoresCurve {
 }
 
 /// The scaling curve of a treatment that was measured at every level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TreatedCurve {
     /// The variant.
     pub variant: VariantId,
@@ -143,7 +145,7 @@ pub struct TreatedCurve {
 }
 
 /// How the run was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Protocol {
     /// Which protocol.
     #[serde(default)]
@@ -183,7 +185,7 @@ pub struct Protocol {
 }
 
 /// The A/A control: the baseline against another start of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Noise {
     /// Ratio of the two; its interval should hold 1, or intervals of this run say too much.
     pub ratio: Estimate<Ratio>,
@@ -194,7 +196,7 @@ pub struct Noise {
 }
 
 /// One level of the curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// The level.
     pub level: Level,
@@ -211,7 +213,7 @@ pub struct CurvePoint {
 }
 
 /// Where adding clients stops paying.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knee {
     /// The smallest level whose X is at least 95 % of the peak's.
     pub level: Level,
@@ -224,7 +226,7 @@ pub struct Knee {
 }
 
 /// The curve after its peak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// Still rising at the last level.
@@ -238,7 +240,7 @@ pub enum Shape {
 }
 
 /// A law fitted to the curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
     /// `USL` or `Amdahl`.
     pub law: String,
@@ -253,7 +255,7 @@ pub struct Fit {
 }
 
 /// One parameter of a fitted law.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FitParameter {
     /// Its name in words: `contention`, `coherency`, `throughput of one client`.
     pub name: String,
@@ -264,7 +266,7 @@ pub struct FitParameter {
 }
 
 /// The two ledgers of one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelLedger {
     /// The level.
     pub level: Level,
@@ -275,7 +277,9 @@ pub struct LevelLedger {
 }
 
 /// What a ledger line stands for; one accent colour each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineKind {
     /// X · D_ref.
@@ -313,7 +317,7 @@ pub enum LineKind {
 }
 
 /// One line of the core ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLine {
     /// Its kind.
     pub kind: LineKind,
@@ -326,7 +330,7 @@ pub struct CoreLine {
 }
 
 /// Where C cores went.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLedger {
     /// Lines; they add up to `total` with the unattributed line.
     pub lines: Vec<CoreLine>,
@@ -344,7 +348,7 @@ pub struct CoreLedger {
 }
 
 /// One line of the thread ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadLine {
     /// Its kind.
     pub kind: LineKind,
@@ -357,7 +361,7 @@ pub struct ThreadLine {
 }
 
 /// What an operation spends its life on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadLedger {
     /// Lines; they add up to `per_operation` with the unattributed line.
     pub lines: Vec<ThreadLine>,
@@ -369,35 +373,13 @@ pub struct ThreadLedger {
     pub idle_threads: u32,
 }
 
-/// What kind of thing a cause is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CauseKind {
-    /// A user-space lock.
-    Lock,
-    /// A lock in the kernel.
-    KernelLock,
-    /// Kernel work: system calls, context switches, faults.
-    Kernel,
-    /// Extra CPU in user functions: spinning, cache misses, retries.
-    Function,
-    /// A device or file.
-    Device,
-    /// A pipe, socket or another process.
-    Thread,
-    /// The scheduler: runnable threads beside idle cores.
-    Scheduler,
-    /// The load generator.
-    Generator,
-    /// Timers, faults, anything else.
-    Other,
-}
-
 /// A line of the core ledger, charged with lost throughput.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Stable within the report, e.g. `lock-1`.
     pub id: String,
+    /// The same in every run.
+    pub key: CauseKey,
     /// Its kind.
     pub kind: CauseKind,
     /// Its name, e.g. `mutex in sqlite3BtreeEnter`.
@@ -433,7 +415,7 @@ pub struct Cause {
 }
 
 /// A node of a flame graph: outermost frame at the root.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlameNode {
     /// Function, or `all`.
     pub name: String,
@@ -447,7 +429,7 @@ pub struct FlameNode {
 }
 
 /// Slices in which not one operation ended, and what the threads did meanwhile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stall {
     /// The variant.
     pub variant: VariantId,
@@ -463,7 +445,7 @@ pub struct Stall {
 }
 
 /// What threads did in slices without an operation, as shares of their time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StalledThreads {
     /// On a core.
     pub running: Ratio,
@@ -476,7 +458,7 @@ pub struct StalledThreads {
 }
 
 /// Verdict on a treatment.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// Better than the other variant.
@@ -498,7 +480,7 @@ pub enum Verdict {
 }
 
 /// A treatment against the variant it adds to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// The variant.
     pub variant: VariantId,
@@ -532,7 +514,7 @@ pub struct Effect {
 }
 
 /// What collected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Collector {
     /// The tier that spoke; absent where there are no facts.
     pub tier: Option<Tier>,
@@ -566,7 +548,7 @@ pub struct Collector {
 }
 
 /// Something that limits what was said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Caveat {
     /// How much it matters.
     pub severity: Severity,
@@ -575,7 +557,9 @@ pub struct Caveat {
 }
 
 /// How much a caveat matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Good to know.

@@ -4,6 +4,7 @@
 //! [`RunRecord`] measures; everything right of it is a pure function of it.
 //!
 //! * [`units`]: newtypes, so that seconds are never added to cores.
+//! * [`names`]: which functions stand between a program and what it waits for.
 //! * [`plan`]: what a run is going to do: levels, variants, slices.
 //! * [`fact`]: what a probe saw in one window.
 //! * [`trial`]: one slice of one variant at one level, and its facts.
@@ -21,6 +22,8 @@ mod estimate;
 pub mod fact;
 pub mod findings;
 mod instruments;
+mod key;
+pub mod names;
 pub mod plan;
 pub mod profile;
 pub mod record;
@@ -35,6 +38,8 @@ pub use fact::{
     WaitKey, WaitReason,
 };
 pub use findings::{Estimate, Findings};
+pub use key::CauseKey;
+pub use names::Names;
 pub use plan::{
     Clients, Level, LevelOrder, Plan, ProtocolName, VariantId, VariantPlan, VariantRole,
 };

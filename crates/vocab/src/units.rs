@@ -1,5 +1,6 @@
 //! Units as newtypes. A bare `f64` crosses no crate border except in `stats`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Sub};
 
@@ -16,7 +17,7 @@ pub trait Unit: Copy {
 macro_rules! float_unit {
     ($(#[$doc:meta])* $name:ident, $symbol:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
         pub struct $name(pub f64);
 

@@ -20,6 +20,7 @@ use crate::limits::instruments;
 use crate::named;
 use crate::number::{estimate, finite, mean, quotient, seconds, tally};
 use crate::quality::{collector, measured};
+use crate::waits::classify::classified;
 use crate::waits::groups::{Group, Groups};
 use kneepoint_vocab::findings::{CauseKind, CoreLine, LineKind};
 use kneepoint_vocab::profile::{Operations, ProfileCause, ThreadsLine};
@@ -41,6 +42,7 @@ const LEAST_LINE: f64 = 0.005;
 /// What a profile found. Takes any record, also one that was cut off or holds nothing.
 #[must_use]
 pub fn profile(record: &RunRecord) -> Profile {
+    let record = &*classified(record);
     let trials = measured::measured(record);
     let (stacks, groups, functions) = named(record, &trials);
     let slices = digest(&trials, &groups, &functions, &stacks, record.plan.clients);

@@ -1,6 +1,6 @@
 //! Modules whose code has no names on this machine, and how much of what was seen that hides.
 
-use crate::frames::names::{in_c_library, in_kernel, is_unnamed};
+use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
 use crate::frames::naming::working_function;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::slices::Slice;
@@ -18,6 +18,7 @@ const LEAST: f64 = 0.05;
 pub(crate) fn nameless(slices: &[&Slice<'_>], stacks: &Stacks<'_>) -> Vec<Nameless> {
     let mut hidden: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
     let mut all = [0.0; 2];
+    let known = stacks.known;
     for fact in slices.iter().flat_map(|slice| &slice.trial.facts) {
         let Fact::Stack(stack) = fact else { continue };
         let kind = match stack.kind {
@@ -27,7 +28,7 @@ pub(crate) fn nameless(slices: &[&Slice<'_>], stacks: &Stacks<'_>) -> Vec<Namele
         };
         let (frames, weight) = (stacks.frames(stack.stack), seconds(stack.weight));
         all[kind] += weight;
-        let first = if kind == 0 { working(frames) } else { waiting(frames) };
+        let first = if kind == 0 { working(known, frames) } else { waiting(known, frames) };
         if let Some(frame) = first.filter(|frame| is_unnamed(&frame.function)) {
             hidden.entry(&frame.module).or_default()[kind] += weight;
         }
@@ -45,13 +46,13 @@ pub(crate) fn nameless(slices: &[&Slice<'_>], stacks: &Stacks<'_>) -> Vec<Namele
 }
 
 /// The user function that a stack on a core shows.
-fn working(frames: &[Frame]) -> Option<&Frame> {
-    working_function(frames).filter(|frame| !in_kernel(frame))
+fn working(known: Catalogue, frames: &[Frame]) -> Option<&Frame> {
+    working_function(known, frames).filter(|frame| !in_kernel(frame))
 }
 
 /// The function that waits, if it is none of the C library.
-fn waiting(frames: &[Frame]) -> Option<&Frame> {
-    frames.iter().find(|frame| !in_kernel(frame) && !in_c_library(frame))
+fn waiting(known: Catalogue, frames: &[Frame]) -> Option<&Frame> {
+    frames.iter().find(|frame| !in_kernel(frame) && !known.in_c_library(frame))
 }
 
 /// The greater of both parts.

@@ -271,6 +271,7 @@ pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
             budget: nanos(60.0),
             others_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),
+            names: kneepoint_vocab::Names::default(),
         },
         variants: vec![],
         trials: vec![],

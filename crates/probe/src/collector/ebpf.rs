@@ -300,7 +300,6 @@ impl EbpfCollector {
         let mut stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
         offcpu::take_ticks(&mut stacks);
         let waits = offcpu::by_mark(&self.wait_records(&harvest.threads, harvest.end));
-        self.lore.learn(&stacks.new_stacks, &stacks.marked, &waits);
         self.name_objects(&harvest, &system);
         harvest.objects = self.lore.objects().clone();
         let counters = self.maps.counters()?;
