@@ -1,8 +1,8 @@
 //! What one operation costs in two runs: cores over throughput, by cause.
 //!
 //! The core ledger divided by X: its lines add up to C ÷ X, idle cores included. Lines of one cause
-//! are one part. Parts of two runs meet by the keys of their causes, which outlive a start, and go by
-//! the name that the first run has for them; lines that are no cause meet by their words.
+//! are one part. Parts of two runs meet by the keys of their causes, which outlive a start, and go
+//! by the name that the first run has for them; lines that are no cause meet by their words.
 
 use super::{Run, points};
 use crate::number::{estimate, quotient};

@@ -313,6 +313,39 @@ mod tests {
     }
 
     #[test]
+    fn every_lock_library_is_known() {
+        for (library, functions) in [
+            ("glibc", ["__lll_lock_wait", "pthread_rwlock_wrlock"]),
+            (
+                "parking_lot",
+                ["parking_lot::raw_mutex::RawMutex::lock_slow", "lock_api::Mutex::lock"],
+            ),
+            ("std", ["std::sys::sync::condvar::futex::Condvar::wait", "std::sync::mpmc::recv"]),
+            ("abseil", ["absl::lts::Mutex::LockSlow", "AbslInternalPerThreadSemWait_lts"]),
+            ("folly", ["folly::SharedMutexImpl<false>::lockShared", "folly::Baton<true>::wait"]),
+            ("libuv", ["uv_mutex_lock", "uv_cond_timedwait"]),
+            ("InnoDB", ["PolicyMutex<TTASEventMutex>::enter", "sync_array_wait_event"]),
+            ("SQLite", ["sqlite3_mutex_enter", "lockBtreeMutex"]),
+            ("PostgreSQL", ["LWLockAcquire", "WaitEventSetWait"]),
+            ("RocksDB", ["rocksdb::port::Mutex::Lock", "rocksdb::InstrumentedCondVar::Wait"]),
+            ("Go", ["sync.(*Mutex).lockSlow", "runtime.semacquire1"]),
+            ("JVM", ["ObjectMonitor::enter(JavaThread*)", "Unsafe_Park"]),
+        ] {
+            for function in functions {
+                assert!(known().is_plumbing(function), "{library}: {function}");
+            }
+        }
+        for (allocator, module) in
+            [("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc.so")]
+        {
+            assert_eq!(known().stripped_runtime(module, "malloc"), Some(allocator));
+        }
+        assert_eq!(known().runtime("je_malloc_mutex_lock_slow"), Some("jemalloc"));
+        assert_eq!(known().kind("ObjectMonitor::enter(JavaThread*)"), Some("mutex"));
+        assert_eq!(known().kind("ObjectMonitor::wait(long)"), Some("condition"));
+    }
+
+    #[test]
     fn methods_of_the_program_s_own_locks_name_them() {
         for function in [
             "spec::Fifo::lock",
