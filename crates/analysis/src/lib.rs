@@ -51,6 +51,7 @@ use crate::scaling::{by_cores, curve, superlinear, treated};
 use crate::treatments::{cures, effects};
 use crate::waits::classify::classified;
 use crate::waits::groups::Groups;
+use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
     Lost, Nameless, Severity, Superlinear, TaskLine, Unsteady,
@@ -68,7 +69,8 @@ pub const SCHEMA: u32 = 1;
 /// left out, and a caveat says so. All numbers are finite.
 #[must_use]
 pub fn analyse(record: &RunRecord) -> Findings {
-    let record = &*classified(record);
+    let told = told(record);
+    let record = &*classified(&told);
     let measured = measured::measured(record);
     // What the sweep measured with a treatment is for that treatment's curve alone.
     let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =

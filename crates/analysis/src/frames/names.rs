@@ -3,7 +3,7 @@
 //! here is what they mean.
 
 use kneepoint_vocab::Frame;
-use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Runtime};
+use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Parking, Runtime};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Base name under which kernel frames are recorded.
@@ -155,6 +155,11 @@ impl Catalogue {
     /// Whether what is called by this word of [`kind`] is a lock.
     pub(crate) fn is_lock(self, word: &str) -> bool {
         self.0.kind.iter().any(|kind| kind.word == word && kind.lock)
+    }
+
+    /// Runtimes that park threads at places of their own.
+    pub(crate) fn parking(self) -> impl Iterator<Item = &'static Parking> {
+        self.0.parking.iter()
     }
 
     /// Whether those who wait for a lock manager that polls stand in the function.

@@ -6,5 +6,6 @@ mod node;
 mod objects;
 mod processes;
 pub(crate) mod requests;
+pub(crate) mod runtimes;
 mod seen;
 pub(crate) mod wait_work;

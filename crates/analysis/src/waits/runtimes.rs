@@ -31,7 +31,7 @@ pub(crate) fn told(record: &RunRecord) -> Cow<'_, RunRecord> {
     if !record.stacks.iter().any(|stack| parked(stacks.known, &stack.frames).is_some()) {
         return Cow::Borrowed(record);
     }
-    let mut causes = Causes::new(&record.stacks);
+    let mut causes = Causes::new(stacks.known, &record.stacks);
     let facts: Vec<Option<Vec<Fact>>> =
         record.trials.iter().map(|trial| Slice::of(trial, &stacks, &mut causes)).collect();
     if facts.iter().all(Option::is_none) {
@@ -59,16 +59,17 @@ type Weights = BTreeMap<Cause, u64>;
 
 /// Stacks that were cut to what is waited for.
 struct Causes {
+    known: Catalogue,
     next: u32,
     by_frames: BTreeMap<(Vec<(String, String)>, bool), StackId>,
     new: Vec<StackRecord>,
 }
 
 impl Causes {
-    fn new(stacks: &[StackRecord]) -> Self {
+    fn new(known: Catalogue, stacks: &[StackRecord]) -> Self {
         let last = stacks.iter().map(|stack| stack.id.0).max();
         let next = last.map_or(0, |last| last.saturating_add(1));
-        Self { next, by_frames: BTreeMap::new(), new: Vec::new() }
+        Self { known, next, by_frames: BTreeMap::new(), new: Vec::new() }
     }
 
     /// The stack of these frames, a new one if there was none.
@@ -85,7 +86,7 @@ impl Causes {
 
     /// What `frames` wait for or let go.
     fn cause(&mut self, row: &Parking, frames: &[Frame], complete: bool) -> Option<Cause> {
-        let cut = cut(row, frames)?;
+        let cut = cut(self.known, row, frames)?;
         let object = stands_for(&cut);
         Some(Cause { object, stack: self.stack(cut, !complete) })
     }
@@ -101,12 +102,17 @@ fn parked<'n>(known: Catalogue, frames: &'n [Frame]) -> Option<(&'static Parking
 /// The primitive that a task waits for or lets go, and who called it: the frames from there outward.
 /// Functions of the runtime between the two are left out. Where the caller has no name the
 /// primitive stands alone, if the runtime's row says that this is enough.
-fn cut(row: &Parking, frames: &[Frame]) -> Option<Vec<Frame>> {
+fn cut(known: Catalogue, row: &Parking, frames: &[Frame]) -> Option<Vec<Frame>> {
+    let in_c = |frame: &Frame| known.in_c_library(frame);
     let is = |frame: &Frame, list: &[String]| begins(&frame.function, list);
     let first = frames.iter().position(|frame| is(frame, &row.primitives))?;
     let inside = |frame: &Frame| {
         is(frame, &row.primitives) || is(frame, &row.own) || is_unnamed(&frame.function)
     };
+    // What a primitive calls (`sync.(*Once).Do`) is no part of it.
+    if !frames[..first].iter().all(|frame| in_kernel(frame) || inside(frame) || in_c(frame)) {
+        return None;
+    }
     let outward = frames[first..].iter().position(|frame| !inside(frame));
     let caller = outward.map_or(frames.len(), |at| first + at);
     let primitive = frames[first..caller].iter().rfind(|frame| is(frame, &row.primitives))?;
