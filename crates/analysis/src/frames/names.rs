@@ -140,7 +140,7 @@ impl Catalogue {
     /// within `function`; absent where the function is not known to wait for a part of something.
     pub(crate) fn object(self, function: &str, address: u64) -> Option<(u64, u64)> {
         self.0.object.iter().find_map(|object| {
-            let begin = |at: &u64| address.checked_sub(*at).filter(|from| from % object.align == 0);
+            let begin = |at: &u64| address.checked_sub(*at).filter(|from| *from % object.align == 0);
             let words = object.words.iter().find(|words| holds(function, &words.parts))?;
             Some((words.at.iter().find_map(begin)?, object.extent))
         })

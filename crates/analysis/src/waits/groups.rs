@@ -10,9 +10,7 @@ use super::objects::Objects;
 use super::processes::{Lock, PAGE, locks};
 use super::seen::{CALLED_BY, Seen, heaviest};
 use crate::frames::kernel_locks;
-use crate::frames::names::{
-    is_lock, is_own_lock, is_runtime_lock, runtime_frame, variable_of_runtime,
-};
+use crate::frames::names::{Catalogue, KERNEL};
 use crate::frames::naming::{LOCK, kernel_naming_frames, machinery, naming_frames, polled_names};
 use crate::frames::stacks::Stacks;
 use crate::number::seconds;
