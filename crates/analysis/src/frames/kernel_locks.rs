@@ -73,8 +73,8 @@ const RUN_QUEUE: &str = "run-queue lock";
 
 /// Words for a lock whose stacks show `class_word` and whose first caller is `caller`.
 pub(crate) fn name(known: Catalogue, class_word: &str, caller: &str) -> String {
-    let class = [Class::Rwsem, Class::Mutex, Class::Spin].into_iter();
-    let class = class.into_iter().find(|class| word(*class) == class_word);
+    let mut classes = [Class::Rwsem, Class::Mutex, Class::Spin].into_iter();
+    let class = classes.find(|class| word(*class) == class_word);
     match class_word {
         SPIN if caller == RUN_QUEUE => RUN_QUEUE.to_owned(),
         _ if caller.is_empty() => "kernel locks without a name".to_owned(),

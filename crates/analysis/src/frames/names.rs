@@ -140,7 +140,8 @@ impl Catalogue {
     /// within `function`; absent where the function is not known to wait for a part of something.
     pub(crate) fn object(self, function: &str, address: u64) -> Option<(u64, u64)> {
         self.0.object.iter().find_map(|object| {
-            let begin = |at: &u64| address.checked_sub(*at).filter(|from| *from % object.align == 0);
+            let begin =
+                |at: &u64| address.checked_sub(*at).filter(|from| *from % object.align == 0);
             let words = object.words.iter().find(|words| holds(function, &words.parts))?;
             Some((words.at.iter().find_map(begin)?, object.extent))
         })
@@ -212,8 +213,8 @@ impl Catalogue {
 
     /// The class of kernel lock whose slow path the function is.
     pub(crate) fn slow_path(self, function: &str) -> Option<KernelLockClass> {
-        let paths = self.0.kernel.slow_path.iter();
-        paths.into_iter().find(|path| holds(function, &path.parts)).map(|path| path.class)
+        let mut paths = self.0.kernel.slow_path.iter();
+        paths.find(|path| holds(function, &path.parts)).map(|path| path.class)
     }
 
     /// What a kernel lock is called of which its caller tells.

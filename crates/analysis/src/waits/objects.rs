@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// Addresses mean the same within one start of one variant.
 type Start = (VariantId, u32);
 
+/// Weights of stacks by where the object begins that they tell, and how long it is.
+type Places = BTreeMap<(u64, u64), f64>;
+
 /// Where objects begin, and how long they are.
 #[derive(Default)]
 pub(crate) struct Objects {
@@ -24,7 +27,7 @@ pub(crate) struct Objects {
 impl Objects {
     /// From the stacks of waiters.
     pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>) -> Self {
-        let mut votes: BTreeMap<Start, BTreeMap<u64, BTreeMap<(u64, u64), f64>>> = BTreeMap::new();
+        let mut votes: BTreeMap<Start, BTreeMap<u64, Places>> = BTreeMap::new();
         for trial in trials {
             let start = (trial.id.variant.clone(), trial.id.start);
             let of_start = votes.entry(start).or_default();

@@ -60,26 +60,23 @@ pub(super) fn locks(seen: BTreeMap<Node, Seen>) -> Vec<Lock> {
 /// Whether both are one lock: of one kind, and wanted by the same functions; where nobody saw by
 /// which, of different starts.
 fn is_same(one: &Lock, other: &Lock) -> bool {
-    let (there, here) = (one.nodes.iter().map(start), other.nodes.iter().map(start));
-    let (one, other) = (&one.seen, &other.seen);
-    if one.stacks <= 0.0 || other.stacks <= 0.0 {
-        let here: BTreeSet<_> = here.collect();
-        return one.stacks <= 0.0
-            && other.stacks <= 0.0
-            && there.into_iter().all(|s| !here.contains(&s));
+    let starts = |lock: &Lock| lock.nodes.iter().map(start).collect::<BTreeSet<_>>();
+    if one.seen.stacks <= 0.0 && other.seen.stacks <= 0.0 {
+        return starts(one).is_disjoint(&starts(other));
     }
+    let (one, other) = (&one.seen, &other.seen);
     let wants = |seen: &Seen, function: &str| {
         seen.first.get(function).is_some_and(|weight| *weight >= WANTS * seen.stacks)
     };
-    let common = one.first.keys().filter(|name| other.first.contains_key(*name));
+    let mut common = one.first.keys().filter(|name| other.first.contains_key(*name));
     one.machinery() == other.machinery()
-        && common.into_iter().any(|name| wants(one, name) && wants(other, name))
+        && common.any(|name| wants(one, name) && wants(other, name))
 }
 
 /// The start of an object that a node is.
-fn start(node: &Node) -> Option<(&VariantId, u32)> {
+fn start(node: &Node) -> Option<(VariantId, u32)> {
     match node {
-        Node::Object { variant, start, .. } => Some((variant, *start)),
+        Node::Object { variant, start, .. } => Some((variant.clone(), *start)),
         _ => None,
     }
 }
