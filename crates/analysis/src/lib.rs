@@ -51,6 +51,7 @@ use crate::scaling::{by_cores, curve, superlinear, treated};
 use crate::treatments::{cures, effects};
 use crate::waits::classify::classified;
 use crate::waits::groups::Groups;
+use crate::waits::pools::limited;
 use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
@@ -70,7 +71,8 @@ pub const SCHEMA: u32 = 1;
 #[must_use]
 pub fn analyse(record: &RunRecord) -> Findings {
     let told = told(record);
-    let record = &*classified(&told);
+    let classified = classified(&told);
+    let record = &*limited(&classified);
     let measured = measured::measured(record);
     // What the sweep measured with a treatment is for that treatment's curve alone.
     let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =

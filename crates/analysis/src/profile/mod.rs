@@ -22,6 +22,7 @@ use crate::number::{estimate, finite, mean, quotient, seconds, tally};
 use crate::quality::{collector, measured};
 use crate::waits::classify::classified;
 use crate::waits::groups::{Group, Groups};
+use crate::waits::pools::limited;
 use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::{CauseKind, CoreLine, LineKind};
 use kneepoint_vocab::profile::{Operations, ProfileCause, ThreadsLine};
@@ -44,7 +45,8 @@ const LEAST_LINE: f64 = 0.005;
 #[must_use]
 pub fn profile(record: &RunRecord) -> Profile {
     let told = told(record);
-    let record = &*classified(&told);
+    let classified = classified(&told);
+    let record = &*limited(&classified);
     let trials = measured::measured(record);
     let (stacks, groups, functions) = named(record, &trials);
     let slices = digest(&trials, &groups, &functions, &stacks, record.plan.clients);

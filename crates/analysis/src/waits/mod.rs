@@ -4,6 +4,7 @@ pub(crate) mod classify;
 pub(crate) mod groups;
 mod node;
 mod objects;
+pub(crate) mod pools;
 mod processes;
 pub(crate) mod requests;
 pub(crate) mod runtimes;

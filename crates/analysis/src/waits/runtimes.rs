@@ -341,3 +341,86 @@ fn shared<const N: usize>(
     }
     facts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_vocab::WaitReason;
+
+    fn frames(functions: &[&str]) -> Vec<Frame> {
+        let frame = |name: &&str| Frame { function: (*name).to_owned(), module: "app".to_owned() };
+        functions.iter().map(frame).collect()
+    }
+
+    fn of(row: &str, functions: &[&str]) -> Option<Vec<String>> {
+        let known = Catalogue::built_in();
+        let row = known.parking().find(|one| one.of == row).expect("the row is there");
+        let cut = cut(known, row, &frames(functions))?;
+        Some(cut.into_iter().map(|frame| frame.function).collect())
+    }
+
+    #[test]
+    fn a_waker_s_stack_is_cut_to_the_primitive_and_its_caller() {
+        let woke = [
+            "runtime.futex.abi0",
+            "runtime.wakep",
+            "runtime.systemstack.abi0",
+            "internal/sync.(*Mutex).unlockSlow",
+            "sync.(*Mutex).Unlock",
+            "main.(*ledger).post",
+            "main.main.func1",
+        ];
+        let cut = ["sync.(*Mutex).Unlock", "main.(*ledger).post", "main.main.func1"];
+        assert_eq!(of("Go", &woke).unwrap(), cut);
+        assert_eq!(of("Go", &["runtime.wakep", "runtime.gopreempt_m"]), None);
+        let inside = ["main.load", "sync.(*Pool).Get", "main.main"];
+        assert_eq!(of("Go", &inside), None, "what a primitive calls is no part of it");
+        let stub = ["os::park()", "ObjectMonitor::enter(JavaThread*)", "[anonymous]+0x6aaa7"];
+        assert_eq!(of("Java monitors", &stub).unwrap(), ["ObjectMonitor::enter(JavaThread*)"]);
+        assert_eq!(of("Go", &["sync.(*Mutex).Lock"]), None);
+    }
+
+    #[test]
+    fn locking_and_unlocking_stand_for_one_lock() {
+        let object = |functions: &[&str]| stands_for(&frames(functions));
+        let lock = object(&["sync.(*Mutex).Lock", "main.post"]);
+        assert_eq!(lock, object(&["sync.(*Mutex).Unlock", "main.post"]));
+        assert_ne!(lock, object(&["sync.(*RWMutex).Lock", "main.post"]));
+        assert_ne!(lock, object(&["sync.(*Mutex).Lock", "main.log"]));
+        let monitor = object(&["ObjectMonitor::enter(JavaThread*)", "Book.post"]);
+        assert_eq!(monitor, object(&["ObjectMonitor::exit(bool)", "Book.post"]));
+    }
+
+    #[test]
+    fn what_is_shared_out_adds_up() {
+        let cause = |object| Cause { object, stack: StackId(0) };
+        let weights: Weights = [(cause(8), 1), (cause(16), 2), (cause(24), 4)].into();
+        let key = WaitKey {
+            reason: WaitReason::UserLock,
+            object: 7,
+            object_name: None,
+            syscall: 202,
+        };
+        let wait = Wait {
+            role: kneepoint_vocab::ThreadRole::Other,
+            name: "app".to_owned(),
+            key,
+            blocked: Nanos(1000),
+            count: 10,
+            longest: Nanos(900),
+            idle_charged: Nanos(99),
+            holders: kneepoint_vocab::Holders::default(),
+        };
+        let parts = waits(&wait, &weights);
+        let sum = |of: fn(&Wait) -> u64| -> u64 {
+            let each = parts.iter().filter_map(|fact| match fact {
+                Fact::Wait(wait) => Some(of(wait)),
+                _ => None,
+            });
+            each.sum()
+        };
+        assert_eq!(parts.len(), 3);
+        assert_eq!(sum(|wait| wait.blocked.0), 1000);
+        assert_eq!((sum(|wait| wait.count), sum(|wait| wait.idle_charged.0)), (10, 99));
+    }
+}
