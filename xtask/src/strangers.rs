@@ -191,9 +191,9 @@ fn judge(findings: &Value, program: &Program) -> Outcome {
         let headline = findings["headline"].as_str().unwrap_or("no headline");
         return Outcome::Wrong(format!("no cause ({headline})"));
     };
-    let path = first["path"].as_array().map_or_else(Vec::new, |path| {
-        path.iter().filter_map(Value::as_str).collect::<Vec<_>>()
-    });
+    let path = first["path"]
+        .as_array()
+        .map_or_else(Vec::new, |path| path.iter().filter_map(Value::as_str).collect::<Vec<_>>());
     let saturated = findings["headline"].as_str().unwrap_or_default();
     let all = format!("{name} < {} | {saturated}", path.join(" < "));
     let kind = first["kind"].as_str().unwrap_or_default();
@@ -252,7 +252,8 @@ mod tests {
     #[test]
     fn places_are_filled_and_kneepoint_s_own_are_left() {
         let program = list().program.into_iter().find(|one| one.name == "go-mutex").unwrap();
-        let places = Places { folder: Path::new("/t"), program: &program, sources: Path::new("/s") };
+        let places =
+            Places { folder: Path::new("/t"), program: &program, sources: Path::new("/s") };
         assert_eq!(places.fill(&program.build), ["go", "build", "-o", "/t/program", "/s/mutex.go"]);
         assert_eq!(places.fill(&program.run), ["/t/program", "{clients}", "{seconds}"]);
     }

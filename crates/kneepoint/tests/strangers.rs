@@ -34,10 +34,7 @@ fn a_mutex_of_go_is_named_by_who_wants_it() {
 #[test]
 fn a_pool_that_holders_sleep_on_is_a_limit() {
     let findings = findings("pool-of-two");
-    let pool = first(
-        &findings,
-        CauseKind::Lock,
-        "pool limit: 2 permits (semaphore in borrow_connection)",
-    );
+    let pool =
+        first(&findings, CauseKind::Lock, "pool limit: 2 permits (semaphore in borrow_connection)");
     assert_eq!(pool.path[0], "borrow_connection");
 }

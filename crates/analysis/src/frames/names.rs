@@ -347,7 +347,7 @@ mod tests {
             assert_eq!(known().stripped_runtime(module, "malloc"), Some(allocator));
         }
         assert_eq!(known().runtime("je_malloc_mutex_lock_slow"), Some("jemalloc"));
-        assert_eq!(known().kind("ObjectMonitor::enter(JavaThread*)"), Some("mutex"));
+        assert_eq!(known().kind("ObjectMonitor::enter(JavaThread*)"), Some("Java monitor"));
         assert_eq!(known().kind("ObjectMonitor::wait(long)"), Some("condition"));
     }
 

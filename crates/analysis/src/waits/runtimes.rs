@@ -20,7 +20,8 @@ use crate::frames::stacks::Stacks;
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::{
-    Fact, Frame, RunRecord, StackId, StackKind, StackRecord, StackWeight, TrialRecord, Wait, WaitKey,
+    Fact, Frame, RunRecord, StackId, StackKind, StackRecord, StackWeight, TrialRecord, Wait,
+    WaitKey,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -96,10 +97,14 @@ impl Causes {
 fn parked<'n>(known: Catalogue, frames: &'n [Frame]) -> Option<(&'static Parking, &'n [Frame])> {
     let user = frames.iter().position(|frame| !in_kernel(frame))?;
     let user = &frames[user..];
-    known.parking().find(|row| user.iter().any(|f| begins(&f.function, &row.sleep))).map(|r| (r, user))
+    known
+        .parking()
+        .find(|row| user.iter().any(|f| begins(&f.function, &row.sleep)))
+        .map(|r| (r, user))
 }
 
-/// The primitive that a task waits for or lets go, and who called it: the frames from there outward.
+/// The primitive that a task waits for or lets go, and who called it: the frames from there
+/// outward.
 /// Functions of the runtime between the two are left out. Where the caller has no name the
 /// primitive stands alone, if the runtime's row says that this is enough.
 fn cut(known: Catalogue, row: &Parking, frames: &[Frame]) -> Option<Vec<Frame>> {
@@ -134,9 +139,10 @@ fn stands_for(cut: &[Frame]) -> u64 {
     let family = family.rsplit_once("::").map_or(family.as_str(), |(of, _)| of);
     let caller = cut.get(1).map_or("", |frame| frame.function.as_str());
     // FNV-1a, of 64 bits; 8-byte aligned, in the half that belongs to the kernel.
-    let hash = family.bytes().chain([0]).chain(caller.bytes()).fold(0xcbf2_9ce4_8422_2325, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3_u64)
-    });
+    let hash =
+        family.bytes().chain([0]).chain(caller.bytes()).fold(0xcbf2_9ce4_8422_2325, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3_u64)
+        });
     (hash | 1 << 63) & !7
 }
 
@@ -228,9 +234,9 @@ impl Slice {
                 Some(weights) => waits(wait, weights),
                 None => vec![fact.clone()],
             },
-            Fact::Stack(stack) => self.stacks(stack, stacks, causes).unwrap_or_else(|| {
-                vec![fact.clone()]
-            }),
+            Fact::Stack(stack) => {
+                self.stacks(stack, stacks, causes).unwrap_or_else(|| vec![fact.clone()])
+            }
             _ => vec![fact.clone()],
         }
     }
@@ -395,12 +401,8 @@ mod tests {
     fn what_is_shared_out_adds_up() {
         let cause = |object| Cause { object, stack: StackId(0) };
         let weights: Weights = [(cause(8), 1), (cause(16), 2), (cause(24), 4)].into();
-        let key = WaitKey {
-            reason: WaitReason::UserLock,
-            object: 7,
-            object_name: None,
-            syscall: 202,
-        };
+        let key =
+            WaitKey { reason: WaitReason::UserLock, object: 7, object_name: None, syscall: 202 };
         let wait = Wait {
             role: kneepoint_vocab::ThreadRole::Other,
             name: "app".to_owned(),

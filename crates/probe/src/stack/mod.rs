@@ -236,7 +236,8 @@ impl StackCollector {
             ..WindowStacks::default()
         };
         let mut resolve = |id| {
-            let (found, record) = self.names.resolve(id, reader.stacks.get(id)?, &reader.images, &reader.maps);
+            let (found, record) =
+                self.names.resolve(id, reader.stacks.get(id)?, &reader.images, &reader.maps);
             window.new_stacks.extend(record);
             Some(found)
         };

@@ -111,7 +111,11 @@ impl Span {
             Some((image, bias)) => RawFrame::User(image.id, address.wrapping_sub(*bias)),
             None => {
                 let Mapping { range, offset, .. } = &self.mapping;
-                RawFrame::Anonymous(Anonymous { pid, address, offset: address - range.start + offset })
+                RawFrame::Anonymous(Anonymous {
+                    pid,
+                    address,
+                    offset: address - range.start + offset,
+                })
             }
         }
     }
@@ -271,7 +275,9 @@ impl Process {
         let Some(at) = chain.iter().position(same) else { return };
         for address in &chain[at + 1..] {
             let lookup = address.wrapping_sub(1);
-            let Some(span) = self.find(lookup).filter(|_| frames.len() < MOST_FRAMES) else { return };
+            let Some(span) = self.find(lookup).filter(|_| frames.len() < MOST_FRAMES) else {
+                return;
+            };
             frames.push(span.frame(self.pid, lookup));
         }
     }
