@@ -16,7 +16,6 @@
 
 mod aside;
 pub mod comparison;
-mod curve;
 pub mod environment;
 mod estimate;
 pub mod fact;

@@ -1,6 +1,6 @@
 //! `kneepoint predict`: forecasts of levels that a run did not measure, from its curve.
 
-use crate::twin_args::PredictArgs;
+use crate::cli::PredictArgs;
 use crate::{NOT_TRUSTWORTHY, OK, print};
 use anyhow::{Result, anyhow};
 use kneepoint_model::predict::{Curve, Forecast, Weights, forecast};

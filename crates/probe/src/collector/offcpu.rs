@@ -3,7 +3,7 @@
 //! A wait's stack is taken with probability p fixed before the wait's length is known, so
 //! length ÷ p estimates the blocked time it stands for without bias (Horvitz and Thompson, 1952).
 
-use super::window::wait_key;
+use super::window::{Objects, wait_key};
 use super::wire::{WaitId, WaitRecord};
 use crate::stack::{MarkedStack, WindowStacks};
 use kneepoint_vocab::{Nanos, StackId, StackKind, StackWeight};
@@ -13,13 +13,6 @@ use std::collections::BTreeMap;
 const BLOCK: u32 = 1;
 /// `kind` of a mark taken at a tick.
 const TICK: u32 = 3;
-
-/// What is known about futex words beyond the system call.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Objects {
-    /// Names of words that are global variables; `None`: looked up, and it is none.
-    pub names: BTreeMap<u64, Option<String>>,
-}
 
 /// What was looked up about futex words.
 #[derive(Debug, Default)]
