@@ -57,9 +57,11 @@ cargo xtask COMMAND
           [--program FILE]
                             drive the same server with plain sysbench or pgbench, in turn with
                             runs of the release build, and compare throughput level by level
-  faults [--points N] [--seed S] [--program FILE]
-                            strike the debug build at N points (300) drawn from a seed: kills,
-                            failing system calls, programs that misbehave, damaged directories
+  faults [--points N] [--seed S] [--only NUMBER] [--program FILE] [--within SECONDS]
+         [--results FILE]
+                            strike the debug build at N points (320) drawn from a seed: kills,
+                            failing system calls, programs that misbehave, damaged directories;
+                            begins none after so many seconds, and takes none that are in FILE
   bench-probe [--loads pipe,pipe-one-cpu,block,mariadb] [--observers kneepoint,bpftrace,perf]
               [--pairs N] [--seconds S] [--collector [NAME=]FILE]...
                             throughput with the collector, bpftrace and perf over throughput with

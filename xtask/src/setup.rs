@@ -51,6 +51,11 @@ const NEEDS: &[Need] = &[
         present: || has_all(&["fio", "mkfs.xfs", "mkfs.ext4", "losetup"]),
     },
     Need {
+        packages: &["strace", "util-linux"],
+        purpose: "faults at system calls",
+        present: || has_all(&["strace", "unshare", "prlimit"]),
+    },
+    Need {
         packages: &["jq"],
         purpose: "the README's example for it",
         present: || has_all(&["jq"]),

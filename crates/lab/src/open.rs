@@ -10,9 +10,9 @@ use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Largest file that is written whole: far more than any has.
-const MOST_WHOLE: u64 = 16 << 20;
+pub(crate) const MOST_WHOLE: u64 = 16 << 20;
 /// Largest file of lines.
-const MOST_LINES: u64 = 2 << 30;
+pub(crate) const MOST_LINES: u64 = 2 << 30;
 /// Longest line.
 const LONGEST_LINE: u64 = 64 << 20;
 

@@ -167,6 +167,9 @@ pub struct Regimes {
 pub struct Nameless {
     /// Its base name.
     pub module: String,
+    /// The builds of it that were mapped, by the id that their linker noted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub build_ids: Vec<String>,
     /// Part of the CPU whose innermost function has no name, at the level of the causes.
     pub on_cpu: Ratio,
     /// Part of the blocked time whose innermost function outside the C library has none.

@@ -44,7 +44,7 @@ pub use plan::{
 };
 pub use profile::Profile;
 pub use record::{
-    EndFile, FileSum, Frame, Host, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
+    EndFile, FileSum, Frame, Host, Module, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
     StoppedBy, VariantStart,
 };
 pub use stability::{ClassStability, Failure, FirstFailure, Stability, StabilityFindings};

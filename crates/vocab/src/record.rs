@@ -118,6 +118,15 @@ pub struct Frame {
     pub module: String,
 }
 
+/// A mapped file that frames lie in, as it was when the run saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// Its base name, as frames bear it.
+    pub name: String,
+    /// What its linker noted to tell this build from any other (`NT_GNU_BUILD_ID`), in hexadecimal.
+    pub build_id: String,
+}
+
 /// One distinct stack: one line of `stacks.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StackRecord {
@@ -127,6 +136,9 @@ pub struct StackRecord {
     pub frames: Vec<Frame>,
     /// The unwinder could not reach the outermost frame.
     pub truncated: bool,
+    /// Modules of its frames that no stack before it had, as far as they bear a build id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<Module>,
 }
 
 /// Why a run stopped: in files its words, e.g. `planned blocks`.

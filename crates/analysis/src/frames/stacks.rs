@@ -4,7 +4,7 @@ use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
 use crate::frames::naming::working_function;
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::{Frame, StackId, StackRecord};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Begins the label of kernel work; the way into the kernel follows.
 pub(crate) const KERNEL_WORK: &str = "kernel: ";
@@ -37,6 +37,13 @@ impl<'a> Stacks<'a> {
     /// every run.
     pub(crate) fn module_of(&self, function: &str) -> Option<&'a str> {
         self.modules.get(function).copied()
+    }
+
+    /// The builds of a module of this name that the run has seen.
+    pub(crate) fn build_ids(&self, module: &str) -> Vec<String> {
+        let all = self.0.values().flat_map(|record| &record.modules);
+        let of = all.filter(|one| one.name == module).map(|one| one.build_id.clone());
+        of.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Whether the stack reached the outermost frame.

@@ -36,6 +36,7 @@ pub(crate) fn nameless(slices: &[&Slice<'_>], stacks: &Stacks<'_>) -> Vec<Namele
     let share = |hidden: [f64; 2], kind: usize| Ratio(quotient(hidden[kind], all[kind]));
     let of = |(module, hidden): (&str, [f64; 2])| Nameless {
         module: module.to_owned(),
+        build_ids: stacks.build_ids(module),
         on_cpu: share(hidden, 0),
         waits: share(hidden, 1),
     };
@@ -84,9 +85,13 @@ pub(crate) fn sentence(one: &Nameless) -> String {
             one.module
         );
     }
+    let build = match &one.build_ids[..] {
+        [] => String::new(),
+        ids => format!(" (build id {})", ids.join(", ")),
+    };
     format!(
-        "{reported} begins in functions of {} that have no name here: install its debug symbols \
-         (on Debian a package named -dbgsym), or build it with them.",
+        "{reported} begins in functions of {}{build} that have no name here: install its debug \
+         symbols (on Debian a package named -dbgsym), or build it with them.",
         one.module
     )
 }

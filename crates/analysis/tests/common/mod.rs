@@ -94,7 +94,12 @@ pub(crate) fn stacks() -> Vec<StackRecord> {
     lists
         .into_iter()
         .enumerate()
-        .map(|(id, frames)| StackRecord { id: StackId(id as u32), frames, truncated: false })
+        .map(|(id, frames)| StackRecord {
+            id: StackId(id as u32),
+            frames,
+            truncated: false,
+            modules: Vec::new(),
+        })
         .collect()
 }
 

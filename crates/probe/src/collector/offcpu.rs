@@ -62,7 +62,8 @@ pub(crate) fn by_mark(records: &[WaitRecord]) -> BTreeMap<u64, (WaitId, u64)> {
     records.iter().map(|record| (record.id, (record.wait, record.blocked))).collect()
 }
 
-/// Weighted stacks of the window, and the marks without a known wait.
+/// Weighted stacks of the window, and the marks without a known wait. Who ended a wait was seen in
+/// this share of the window.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -73,6 +74,7 @@ pub(crate) fn weights(
     marked: &[MarkedStack],
     waits: &BTreeMap<u64, (WaitId, u64)>,
     objects: &Objects,
+    wakers_share: f64,
 ) -> (Vec<StackWeight>, u64) {
     let mut sums = BTreeMap::new();
     let mut orphans = 0;
@@ -81,9 +83,12 @@ pub(crate) fn weights(
             orphans += 1;
             continue;
         };
-        let kind = if mark.kind == BLOCK { StackKind::OffCpu } else { StackKind::Waker };
+        let (kind, share) = match mark.kind {
+            BLOCK => (StackKind::OffCpu, 1.0),
+            _ => (StackKind::Waker, wakers_share.max(1e-6)),
+        };
         let entry = sums.entry((kind, mark.stack, wait_key(wait, objects))).or_insert((0.0, 0));
-        entry.0 += *blocked as f64 * (1_u64 << 32) as f64 / mark.p.max(1) as f64;
+        entry.0 += *blocked as f64 * (1_u64 << 32) as f64 / mark.p.max(1) as f64 / share;
         entry.1 += 1;
     }
     let weight = |((kind, stack, wait), (weight, count)): ((_, _, _), (f64, u64))| StackWeight {
@@ -132,14 +137,14 @@ mod tests {
             mark(2, 2, 1 << 32, 5),
             mark(9, 1, 1, 0),
         ];
-        let (found, orphans) = weights(&marked, &waits, &Objects::default());
+        let (found, orphans) = weights(&marked, &waits, &Objects::default(), 0.5);
         assert_eq!(orphans, 1);
         assert_eq!(found.len(), 2);
         assert_eq!(
             (found[0].kind, found[0].weight, found[0].count),
             (StackKind::OffCpu, Nanos(7000), 2)
         );
-        assert_eq!((found[1].kind, found[1].weight), (StackKind::Waker, Nanos(3000)));
+        assert_eq!((found[1].kind, found[1].weight), (StackKind::Waker, Nanos(6000)));
     }
 
     #[test]

@@ -314,7 +314,7 @@ mod tests {
             mark: 0,
             mark_p: 0,
             comm: comm("worker"),
-            locks: [[0; 2]; 4],
+            locks: [0; 4],
             lock_flags: [0; 4],
             parts: [wire::WaitPart::default(); 2],
             nr: 202,

@@ -1,15 +1,15 @@
 //! From numbers to named stacks: each distinct address is looked up once in a run, and stacks
 //! that read alike are one stack.
 
-use super::image::Image;
+use super::image::{Image, hexadecimal};
 use super::inlines::Inlines;
 use super::jit::PerfMap;
 use super::kernel::{self, KERNEL, KernelSymbols};
 use super::maps::ANONYMOUS;
 use super::process::{Anonymous, Images, RawFrame};
 use super::symbols::{SymbolTable, readable};
-use kneepoint_vocab::{Frame, StackId, StackRecord};
-use std::collections::{BTreeMap, HashMap};
+use kneepoint_vocab::{Frame, Module, StackId, StackRecord};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::BufReader;
 use std::sync::Arc;
@@ -70,6 +70,8 @@ pub(crate) struct Names {
     calls: HashMap<RawFrame, Arc<Calls>>,
     by_raw: HashMap<RawId, StackId>,
     by_name: HashMap<(Vec<(String, String)>, bool), StackId>,
+    /// Images that a record has named.
+    recorded: BTreeSet<u32>,
 }
 
 impl Names {
@@ -89,9 +91,27 @@ impl Names {
         let next = StackId(u32::try_from(self.by_name.len()).unwrap_or(u32::MAX));
         let found = *self.by_name.entry((key, stack.truncated)).or_insert(next);
         self.by_raw.insert(id, found);
-        let new = found == next;
-        let record = new.then_some(StackRecord { id: found, frames, truncated: stack.truncated });
-        (found, record)
+        if found != next {
+            return (found, None);
+        }
+        let modules = self.new_modules(stack, images);
+        (found, Some(StackRecord { id: found, frames, truncated: stack.truncated, modules }))
+    }
+
+    /// Modules of the stack that no record has named yet, as far as they have a build id.
+    fn new_modules(&mut self, stack: &RawStack, images: &Images) -> Vec<Module> {
+        let mut modules = Vec::new();
+        for frame in &stack.frames {
+            let RawFrame::User(id, _) = frame else { continue };
+            let Some(image) = images.get(*id) else { continue };
+            if let Some(build_id) = &image.build_id
+                && self.recorded.insert(*id)
+            {
+                let build_id = hexadecimal(build_id);
+                modules.push(Module { name: image.name.clone(), build_id });
+            }
+        }
+        modules
     }
 
     fn named(
