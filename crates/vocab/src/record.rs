@@ -119,7 +119,7 @@ pub struct Frame {
 }
 
 /// A mapped file that frames lie in, as it was when the run saw it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Module {
     /// Its base name, as frames bear it.
     pub name: String,

@@ -80,7 +80,7 @@ impl Causes {
         *found.or_insert_with(|| {
             let id = StackId(self.next);
             self.next = self.next.saturating_add(1);
-            self.new.push(StackRecord { id, frames, truncated });
+            self.new.push(StackRecord { id, frames, truncated, modules: Vec::new() });
             id
         })
     }
