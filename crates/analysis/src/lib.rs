@@ -51,6 +51,8 @@ use crate::scaling::{by_cores, curve, superlinear, treated};
 use crate::treatments::{cures, effects};
 use crate::waits::classify::classified;
 use crate::waits::groups::Groups;
+use crate::waits::pools::limited;
+use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
     Lost, Nameless, Severity, Superlinear, TaskLine, Unsteady,
@@ -68,7 +70,9 @@ pub const SCHEMA: u32 = 1;
 /// left out, and a caveat says so. All numbers are finite.
 #[must_use]
 pub fn analyse(record: &RunRecord) -> Findings {
-    let record = &*classified(record);
+    let told = told(record);
+    let classified = classified(&told);
+    let record = &*limited(&classified);
     let measured = measured::measured(record);
     // What the sweep measured with a treatment is for that treatment's curve alone.
     let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =

@@ -30,6 +30,9 @@ pub struct Names {
     /// Objects of several words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub object: Vec<Object>,
+    /// Runtimes that park threads at places of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parking: Vec<Parking>,
     /// Lock managers whose waiters poll a descriptor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub manager: Vec<Manager>,
@@ -59,6 +62,7 @@ impl Names {
         first(&mut self.inside, &more.inside);
         first(&mut self.runtime, &more.runtime);
         first(&mut self.object, &more.object);
+        first(&mut self.parking, &more.parking);
         first(&mut self.manager, &more.manager);
         self.kernel.extend(&more.kernel);
     }
@@ -179,6 +183,29 @@ pub struct Words {
     pub at: Vec<u64>,
     /// Parts of the functions' names.
     pub parts: Vec<String>,
+}
+
+/// A runtime that parks each thread at a place of the thread's own, whatever it waits for. All
+/// lists are prefixes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Parking {
+    /// Whose it is.
+    pub of: String,
+    /// Functions that a parked thread stands in.
+    pub sleep: Vec<String>,
+    /// Functions by which tasks wait for each other and let each other go.
+    pub primitives: Vec<String>,
+    /// The runtime's other functions.
+    pub own: Vec<String>,
+    /// Functions of its scheduler.
+    pub scheduler: Vec<String>,
+    /// Functions whose work is no scheduling for anybody.
+    pub apart: Vec<String>,
+    /// Whether only those who wake such a thread tell what it waited for.
+    pub by_wakers: bool,
+    /// Whether a primitive tells enough where its caller has no name.
+    pub alone: bool,
 }
 
 /// A lock manager whose waiters poll a descriptor.

@@ -3,7 +3,7 @@
 //! here is what they mean.
 
 use kneepoint_vocab::Frame;
-use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Runtime};
+use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Parking, Runtime};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Base name under which kernel frames are recorded.
@@ -156,6 +156,11 @@ impl Catalogue {
     /// Whether what is called by this word of [`kind`] is a lock.
     pub(crate) fn is_lock(self, word: &str) -> bool {
         self.0.kind.iter().any(|kind| kind.word == word && kind.lock)
+    }
+
+    /// Runtimes that park threads at places of their own.
+    pub(crate) fn parking(self) -> impl Iterator<Item = &'static Parking> {
+        self.0.parking.iter()
     }
 
     /// Whether those who wait for a lock manager that polls stand in the function.
@@ -342,7 +347,7 @@ mod tests {
             assert_eq!(known().stripped_runtime(module, "malloc"), Some(allocator));
         }
         assert_eq!(known().runtime("je_malloc_mutex_lock_slow"), Some("jemalloc"));
-        assert_eq!(known().kind("ObjectMonitor::enter(JavaThread*)"), Some("mutex"));
+        assert_eq!(known().kind("ObjectMonitor::enter(JavaThread*)"), Some("Java monitor"));
         assert_eq!(known().kind("ObjectMonitor::wait(long)"), Some("condition"));
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
     for frame in user().filter(|frame| !known.in_c_library(frame)) {
         if let Some(name) = known.runtime(&frame.function) {
             add(name.to_owned());
-        } else if !known.is_plumbing(&frame.function) && !is_unnamed(&frame.function) {
+        } else if !known.is_plumbing(bare(frame)) && !is_unnamed(&frame.function) {
             add(frame.function.clone());
         }
     }
@@ -62,6 +62,17 @@ pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
     names
 }
 
+/// The function without the name of the program's own crate: in a program called `rwlock` a function
+/// `rwlock::update` is nobody's lock.
+fn bare(frame: &Frame) -> &str {
+    let Some((crate_name, rest)) = frame.function.split_once("::") else { return &frame.function };
+    let file = frame.module.split(".so").next().unwrap_or_default();
+    let file = file.strip_prefix("lib").filter(|_| file != frame.module).unwrap_or(file);
+    let same = crate_name.len() == file.len()
+        && crate_name.bytes().zip(file.bytes()).all(|(a, b)| a == b || (a == b'_' && b == b'-'));
+    if same { rest } else { &frame.function }
+}
+
 /// The lock of a stripped runtime: between a wait of the C library and a function that the runtime
 /// exports lie only functions of the runtime, at least one, of which nothing but the address is
 /// known.
@@ -71,7 +82,7 @@ fn runtime_without_names(known: Catalogue, frames: &[Frame]) -> Option<&'static 
     while let Some(frame) = user.next_if(|frame| known.in_c_library(frame)) {
         called = Some(frame);
     }
-    called.filter(|frame| known.is_plumbing(&frame.function))?;
+    called.filter(|frame| known.is_plumbing(bare(frame)))?;
     let first = user.next().filter(|frame| is_unnamed(&frame.function))?;
     let caller = user.find(|frame| !is_unnamed(&frame.function))?;
     (caller.module == first.module)
@@ -84,7 +95,7 @@ fn runtime_without_names(known: Catalogue, frames: &[Frame]) -> Option<&'static 
 fn inside_c_library(known: Catalogue, library: &[&Frame], caller: Option<&str>) -> Option<String> {
     let called = library.last()?;
     let own = |frame: &&&Frame| {
-        known.is_plumbing(&frame.function)
+        known.is_plumbing(bare(frame))
             || known.is_waiting_call(frame.function.trim_start_matches('_'))
     };
     if library.iter().any(|frame| own(&frame)) && (own(&called) || is_unnamed(&called.function)) {
@@ -101,7 +112,7 @@ fn inside_c_library(known: Catalogue, library: &[&Frame], caller: Option<&str>) 
 pub(crate) fn begins_in_machinery(known: Catalogue, frames: &[Frame]) -> bool {
     let user = frames.iter().find(|frame| !in_kernel(frame));
     user.is_some_and(|frame| {
-        known.is_plumbing(&frame.function)
+        known.is_plumbing(bare(frame))
             || known.is_own_lock(&frame.function)
             || { known.in_c_library(frame) && is_unnamed(&frame.function) }
             || known.runtime(&frame.function).is_some()
@@ -137,7 +148,7 @@ pub(crate) fn kernel_naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<St
 /// its mutex again is a mutex wait: the mutex frame lies further in.
 pub(crate) fn machinery(known: Catalogue, frames: &[Frame]) -> &'static str {
     let user = frames.iter().filter(|frame| !in_kernel(frame));
-    user.filter_map(|frame| known.kind(&frame.function)).next().unwrap_or(LOCK)
+    user.filter_map(|frame| known.kind(bare(frame))).next().unwrap_or(LOCK)
 }
 
 #[cfg(test)]
@@ -206,6 +217,20 @@ mod tests {
         ]);
         assert_eq!(naming_frames(known(), &frames), ["app::ledger::post"]);
         assert_eq!(machinery(known(), &frames), "mutex");
+    }
+
+    #[test]
+    fn a_program_named_like_a_lock_is_no_lock() {
+        let frames = stack(&[
+            ("std::sys::pal::unix::futex::futex_wait", "rw-lock"),
+            ("<std::sys::sync::rwlock::futex::RwLock>::write_contended", "rw-lock"),
+            ("rw_lock::update", "rw-lock"),
+            ("rw_lock::client", "rw-lock"),
+        ]);
+        assert_eq!(naming_frames(known(), &frames)[0], "rw_lock::update");
+        assert_eq!(machinery(known(), &frames), "reader-writer lock");
+        let other = stack(&[("syscall", "libc.so.6"), ("rw_lock::wait", "app"), ("post", "app")]);
+        assert_eq!(naming_frames(known(), &other)[0], "post");
     }
 
     #[test]

@@ -70,7 +70,15 @@ pub(crate) fn sentence(one: &Nameless) -> String {
         .map(|(share, what)| format!("{} of {what}", words::percent(share.0)))
         .collect();
     let reported = reported.join(" and ");
-    // `[anonymous]`, `[vdso]`: no file has symbols of them.
+    // A just-in-time compiler wrote it.
+    if one.module == "[anonymous]" {
+        return format!(
+            "{reported} begins in compiled code without names: start Java (17 or later) with \
+             -XX:+PreserveFramePointer, Node with --perf-basic-prof, others so that they write \
+             /tmp/perf-PID.map."
+        );
+    }
+    // `[vdso]`: no file has symbols of it.
     if one.module.starts_with('[') {
         return format!(
             "{reported} begins in code without a file ({}), so without names.",

@@ -7,6 +7,7 @@
 
 use super::node::Node;
 use super::objects::Objects;
+use super::pools::LIMIT;
 use super::processes::{Lock, PAGE, locks};
 use super::seen::{CALLED_BY, Seen, heaviest};
 use crate::frames::kernel_locks;
@@ -325,6 +326,10 @@ fn key<'a>(
 ) -> Option<(&'a str, &'a str)> {
     let module = |frame: &str| stacks.module_of(frame);
     match kind {
+        "named lock" if name.starts_with(LIMIT) => {
+            let caller = path.first()?;
+            Some((caller.as_str(), module(caller).unwrap_or_default()))
+        }
         "named lock" | "named condition" => {
             let (module, variable) = name.split_once(':').unwrap_or(("", name));
             Some((variable, module))

@@ -285,6 +285,9 @@ impl Collector for EbpfCollector {
             ..Harvest::default()
         };
         harvest.silent = silent_threads(&harvest, &window.clients);
+        if let Some(stacks) = &self.stacks {
+            stacks.read_maps();
+        }
         self.frozen =
             Some(FrozenWindow { harvest, system, ticks, cost, wakers_share, opened: window });
         Ok(())
