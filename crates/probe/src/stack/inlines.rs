@@ -51,6 +51,8 @@ impl Inlines {
     /// part into the rest, which is no call in the source; a recursion that really was inlined
     /// loses a level by this.
     pub(crate) fn chain(&self, address: u64) -> Option<Vec<String>> {
+        // The last address of all is no function's, and addr2line adds 1 to what it looks up.
+        address.checked_add(1)?;
         self.sources.iter().find_map(|source| chain(source, address))
     }
 }
