@@ -1,4 +1,4 @@
-//! Recorded runs of programs with one planted bottleneck (`strangers/`) are still told right.
+//! Recorded runs of programs with one planted bottleneck (`programs/`) are still told right.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
