@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::fixture;
+use common::{FIXTURES, fixture};
 use kneepoint_vocab::Findings;
 use kneepoint_vocab::findings::price::PriceLine;
 use serde_json::Value;
@@ -123,7 +123,7 @@ fn a_row_lock_makes_a_server_fall() {
 /// Far below what a checkout would mind.
 #[test]
 fn fixtures_are_small_and_hold_no_page() {
-    for name in ["sqlite-shared-cache", "cut-off", "fallback", "treated-curve", "postgres-tpcb"] {
+    for name in FIXTURES {
         let files = std::fs::read_dir(fixture(name)).unwrap().map(Result::unwrap);
         let mut bytes = 0;
         for file in files {

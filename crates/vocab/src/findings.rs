@@ -9,6 +9,7 @@ use crate::record::{Host, Proof, Proven, StoppedBy};
 use crate::stability::StabilityFindings;
 use crate::trial::Latency;
 use crate::units::{Cores, PerSecond, Ratio, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::aside::{
@@ -19,11 +20,12 @@ pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
+pub use crate::key::{CauseKey, CauseKind};
 pub use curve::Curve;
 use price::Price;
 
 /// Everything that a report can say about a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Findings {
     /// Version of this structure, for `--json` readers.
     pub schema: u32,
@@ -106,7 +108,7 @@ pub struct Findings {
 }
 
 /// The lost cores of a level, all causes together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lost {
     /// The sum of what single causes lose.
     pub cores: Estimate<Cores>,
@@ -119,7 +121,7 @@ pub struct Lost {
 }
 
 /// The scaling curve on so many cores.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoresCurve {
     /// Cores of the system under test.
     pub cores: u32,
@@ -130,7 +132,7 @@ pub struct CoresCurve {
 }
 
 /// The scaling curve of a treatment that was measured at every level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TreatedCurve {
     /// The variant.
     pub variant: VariantId,
@@ -151,7 +153,7 @@ pub struct TreatedCurve {
 }
 
 /// How the run was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Protocol {
     /// Which protocol.
     #[serde(default)]
@@ -191,7 +193,7 @@ pub struct Protocol {
 }
 
 /// The A/A control: the baseline against another start of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Noise {
     /// Ratio of the two; its interval should hold 1, or intervals of this run say too much.
     pub ratio: Estimate<Ratio>,
@@ -202,7 +204,7 @@ pub struct Noise {
 }
 
 /// One level of the curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// The level.
     pub level: Level,
@@ -219,7 +221,7 @@ pub struct CurvePoint {
 }
 
 /// Where adding clients stops paying.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knee {
     /// The smallest level whose X is at least 95 % of the peak's.
     pub level: Level,
@@ -232,7 +234,7 @@ pub struct Knee {
 }
 
 /// The curve after its peak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// Still rising at the last level.
@@ -246,7 +248,7 @@ pub enum Shape {
 }
 
 /// A law fitted to the curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
     /// `USL` or `Amdahl`.
     pub law: String,
@@ -261,7 +263,7 @@ pub struct Fit {
 }
 
 /// One parameter of a fitted law.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FitParameter {
     /// Its name in words: `contention`, `coherency`, `throughput of one client`.
     pub name: String,
@@ -272,7 +274,7 @@ pub struct FitParameter {
 }
 
 /// The two ledgers of one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelLedger {
     /// The level.
     pub level: Level,
@@ -283,7 +285,9 @@ pub struct LevelLedger {
 }
 
 /// What a ledger line stands for; one accent colour each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineKind {
     /// X · D_ref.
@@ -321,7 +325,7 @@ pub enum LineKind {
 }
 
 /// One line of the core ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLine {
     /// Its kind.
     pub kind: LineKind,
@@ -334,7 +338,7 @@ pub struct CoreLine {
 }
 
 /// Where C cores went.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLedger {
     /// Lines; they add up to `total` with the unaccounted line.
     pub lines: Vec<CoreLine>,
@@ -352,7 +356,7 @@ pub struct CoreLedger {
 }
 
 /// One line of the thread ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadLine {
     /// Its kind.
     pub kind: LineKind,
@@ -365,7 +369,7 @@ pub struct ThreadLine {
 }
 
 /// What an operation spends its life on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadLedger {
     /// Lines; they add up to `per_operation` with the unaccounted line.
     pub lines: Vec<ThreadLine>,
@@ -377,35 +381,13 @@ pub struct ThreadLedger {
     pub idle_threads: u32,
 }
 
-/// What kind of thing a cause is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CauseKind {
-    /// A user-space lock.
-    Lock,
-    /// A lock in the kernel.
-    KernelLock,
-    /// Kernel work: system calls, context switches, faults.
-    Kernel,
-    /// Extra CPU in user functions: spinning, cache misses, retries.
-    Function,
-    /// A device or file.
-    Device,
-    /// A pipe, socket or another process.
-    Thread,
-    /// The scheduler: runnable threads beside idle cores.
-    Scheduler,
-    /// The load generator.
-    Generator,
-    /// Timers, faults, anything else.
-    Other,
-}
-
 /// A line of the core ledger, charged with lost throughput.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Stable within the report, e.g. `lock-1`.
     pub id: String,
+    /// The same in every run.
+    pub key: CauseKey,
     /// Its kind.
     pub kind: CauseKind,
     /// Its name, e.g. `mutex in sqlite3BtreeEnter`.
@@ -441,7 +423,7 @@ pub struct Cause {
 }
 
 /// A node of a flame graph: outermost frame at the root.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlameNode {
     /// Function, or `all`.
     pub name: String,
@@ -455,7 +437,7 @@ pub struct FlameNode {
 }
 
 /// Slices in which not one operation ended, and what the threads did meanwhile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stall {
     /// The variant.
     pub variant: VariantId,
@@ -471,7 +453,7 @@ pub struct Stall {
 }
 
 /// What threads did in slices without an operation, as shares of their time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StalledThreads {
     /// On a core.
     pub running: Ratio,
@@ -484,7 +466,7 @@ pub struct StalledThreads {
 }
 
 /// Verdict on a treatment.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// Better than the other variant.
@@ -506,7 +488,7 @@ pub enum Verdict {
 }
 
 /// A treatment against the variant it adds to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// The variant.
     pub variant: VariantId,
@@ -540,7 +522,7 @@ pub struct Effect {
 }
 
 /// What collected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Collector {
     /// The tier that spoke; absent where there are no facts.
     pub tier: Option<Tier>,
@@ -574,7 +556,7 @@ pub struct Collector {
 }
 
 /// Something that limits what was said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Caveat {
     /// How much it matters.
     pub severity: Severity,
@@ -583,7 +565,9 @@ pub struct Caveat {
 }
 
 /// How much a caveat matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Good to know.

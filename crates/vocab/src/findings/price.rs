@@ -7,10 +7,11 @@
 use super::{CauseKind, Estimate, LineKind};
 use crate::plan::Level;
 use crate::units::{Ratio, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an operation costs at each level, and what makes it dearer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Price {
     /// Levels on the cores of the best one, ascending.
     pub levels: Vec<LevelPrice>,
@@ -23,7 +24,7 @@ pub struct Price {
 }
 
 /// The price at one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelPrice {
     /// The level.
     pub level: Level,
@@ -37,7 +38,7 @@ pub struct LevelPrice {
 }
 
 /// One part of a price.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PricePart {
     /// Which.
     pub line: PriceLine,
@@ -47,7 +48,7 @@ pub struct PricePart {
 
 /// What a part of the price is paid for. Names are those of causes and of ledger lines: they hold
 /// for all levels, and for another run of the same program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "part", rename_all = "kebab-case")]
 pub enum PriceLine {
     /// D_ref: the CPU of an operation where it takes least.
@@ -120,7 +121,7 @@ impl PriceLine {
 }
 
 /// A cause that keeps a level below its bound.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Limit {
     /// What it is.
     pub line: PriceLine,
@@ -131,7 +132,7 @@ pub struct Limit {
 }
 
 /// Why throughput falls: what makes an operation dearer than at the best level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fall {
     /// The best level.
     pub from: Level,
@@ -144,7 +145,7 @@ pub struct Fall {
 }
 
 /// What one part of the price contributes to its rise.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Which part.
     pub line: PriceLine,
