@@ -14,6 +14,7 @@ mod instruments;
 mod ledgers;
 mod markup;
 mod policy;
+mod price;
 pub mod profile;
 mod scale;
 mod stack;
@@ -89,6 +90,7 @@ struct Page<'a> {
     at_bound: Option<String>,
     why: bool,
     fits: Vec<(String, Vec<Fact>)>,
+    price: price::PriceView,
     core: ledgers::Ledger,
     thread: ledgers::Ledger,
     idle_threads: Option<String>,
@@ -153,6 +155,7 @@ impl<'a> Page<'a> {
                 || !findings.causes.is_empty()
                 || findings.on_cpu.is_some(),
             fits: below::fits(findings),
+            price: price::view(findings, axis),
             core: ledgers::core(findings, axis),
             thread: ledgers::thread(findings, axis),
             idle_threads: idle_threads(findings),
