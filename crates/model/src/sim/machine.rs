@@ -12,7 +12,7 @@ use super::program::Compiled;
 use super::random::Draws;
 use super::scheduler::Scheduler;
 use super::semaphore::Semaphore;
-use super::thread::{State, Thread};
+use super::thread::{Aside, State, Thread};
 use super::{SimError, Ticks};
 use std::collections::VecDeque;
 
@@ -28,6 +28,8 @@ pub(super) struct Machine<'a> {
     pub(super) agenda: Agenda,
     pub(super) draws: Draws,
     pub(super) threads: Vec<Thread>,
+    /// What is asked of a thread now and then, by its number.
+    pub(super) asides: Vec<Aside>,
     pub(super) cores: Vec<Core>,
     pub(super) scheduler: Scheduler,
     pub(super) locks: Vec<Lock>,
@@ -72,6 +74,7 @@ impl<'a> Machine<'a> {
             agenda: Agenda::new(first.item as usize),
             draws: Draws::new(seed),
             threads: Vec::with_capacity(threads as usize),
+            asides: (0..threads).map(|_| Aside::new()).collect(),
             cores: (0..twin.cores).map(|_| Core::new(twin.speed)).collect(),
             scheduler: Scheduler::new(twin),
             locks: twin.locks.iter().map(|_| Lock::new()).collect(),
@@ -257,8 +260,8 @@ impl<'a> Machine<'a> {
         account.lock_held = self.locks.iter().map(|lock| lock.held_time).collect();
         account.lock_taken = self.locks.iter().map(|lock| lock.taken).collect();
         account.lock_waited = self.locks.iter().map(|lock| lock.waited).collect();
-        for thread in &self.threads {
-            for held in &thread.held[..thread.holds as usize] {
+        for (thread, aside) in self.threads.iter().zip(&self.asides) {
+            for held in &aside.held[..usize::from(thread.holds)] {
                 account.lock_held[held.lock as usize] += now - held.since.max(begin);
             }
         }
