@@ -5,6 +5,7 @@
 //! * [`amdahl`]: its special case without coherency.
 //! * [`decision`]: which treatments of a run are decided; the lab and the analysis share it.
 //! * [`proven`]: whether a variant was shown to be what it claims to be.
+//! * [`calibrate`]: from a measured run to a twin of it, and what that says of changes.
 //! * [`predict`]: forecasts from throughput alone, with intervals that were checked.
 //! * [`queueing`]: queues with exact results, open and closed.
 //! * [`sim`]: the simulator of threads, cores, schedulers and locks; [`twin`]: the file it runs;
@@ -16,6 +17,7 @@
 
 pub mod amdahl;
 pub mod bounds;
+pub mod calibrate;
 pub mod decision;
 pub mod law;
 pub mod predict;

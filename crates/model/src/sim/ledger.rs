@@ -285,7 +285,11 @@ impl SimulatedLedger {
                 core.push(LedgerLine { kind, object: object.to_owned(), amount: Cores(amount) });
             }
         };
-        line(LineKind::Useful, "", cores(account.useful + account.stalled));
+        // Measured ledgers call useful what the cheapest level takes; so does this one.
+        let programs = cores(account.useful + account.stalled);
+        let useful = programs / twin.crowding;
+        line(LineKind::Useful, "", useful);
+        line(LineKind::Inflated, "crowding", programs - useful);
         for ((sort, name), ticks) in objects.names.iter().zip(&account.cpu) {
             line(sort.busy(), name, cores(*ticks));
         }
