@@ -203,6 +203,7 @@ impl Concluded<'_> {
             unsteady: odd.unsteady,
             nameless: odd.nameless,
             stalls: stalls::stalls(record),
+            next: None,
         }
     }
 }

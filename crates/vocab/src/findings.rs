@@ -14,6 +14,7 @@ pub use crate::aside::{
 };
 pub use crate::curve::Curve;
 pub use crate::estimate::Estimate;
+pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
@@ -95,6 +96,9 @@ pub struct Findings {
     /// Where slices passed without an operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
+    /// What next, by a twin of the run; absent where nobody asked it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
 }
 
 /// The lost cores of a level, all causes together.

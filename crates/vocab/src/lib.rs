@@ -21,6 +21,7 @@ mod estimate;
 pub mod fact;
 pub mod findings;
 mod instruments;
+mod next;
 pub mod plan;
 pub mod profile;
 pub mod record;

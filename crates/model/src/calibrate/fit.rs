@@ -9,7 +9,8 @@ use super::observed::Observed;
 use super::text::{Parameters, twin_text};
 use crate::sim::{Outcome, Replicated, Settings, SimError, replicate, seed_of};
 use crate::twin::{Twin, Wanted};
-use kneepoint_vocab::{PerSecond, Ratio};
+use kneepoint_vocab::Ratio;
+use kneepoint_vocab::findings::Residual;
 
 /// Events that one simulated level may take.
 const EVENTS: u64 = 4_000_000;
@@ -48,25 +49,6 @@ pub struct Calibrated {
     pub error: Ratio,
     /// What the levels do not determine, and which would.
     pub open: Vec<String>,
-}
-
-/// One level, measured and simulated.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Residual {
-    /// Clients.
-    pub clients: u32,
-    /// As measured.
-    pub measured: PerSecond,
-    /// As simulated.
-    pub simulated: PerSecond,
-}
-
-impl Residual {
-    /// Simulated over measured, as a natural logarithm.
-    #[must_use]
-    pub fn off(&self) -> f64 {
-        (self.simulated.0 / self.measured.0).ln()
-    }
 }
 
 impl Calibrated {

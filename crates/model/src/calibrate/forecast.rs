@@ -7,11 +7,12 @@
 
 use super::CalibrateError;
 use super::fit::{Calibrated, parse};
+use super::observed::Observed;
 use super::text::Parameters;
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
-use kneepoint_vocab::{Level, PerSecond, Ratio};
-use serde::Serialize;
+use kneepoint_vocab::findings::{Altered, Next, TwinForecast, WhatIf};
+use kneepoint_vocab::{Findings, Level, PerSecond, Ratio};
 
 /// Seeds of one answer.
 const SEEDS: u64 = 3;
@@ -24,7 +25,7 @@ const Z: f64 = 1.645;
 /// Least standard error of a forecast: that of the machine from day to day.
 const LEAST: f64 = 0.03;
 /// Standard error that each doubling beyond what was measured adds.
-const DOUBLING: f64 = 0.08;
+const DOUBLING: f64 = 0.05;
 /// A doubling of the cores adds more: what they share was not seen at work.
 const CORES: f64 = 0.12;
 /// A change of the system adds this: the CPU of an operation may change with it.
@@ -32,6 +33,9 @@ const CHANGED: f64 = 0.05;
 /// Beyond the measured levels by more than this, nothing is said.
 const FURTHEST: u32 = 8;
 const MOST_CORES: u32 = 4;
+/// Parts that a lock is split into on trial, and how much faster cores are.
+const PARTS: u32 = 16;
+const FASTER: f64 = 1.1;
 /// A twin that is off by more than this at an upper level is not used.
 const USABLE: f64 = 0.25;
 
@@ -42,34 +46,6 @@ pub struct Asked {
     pub level: Level,
     /// Changes, all at once.
     pub changes: Vec<Change>,
-}
-
-/// A forecast by a calibrated twin.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct TwinForecast {
-    /// The level.
-    pub level: Level,
-    /// Throughput.
-    pub throughput: PerSecond,
-    /// Lower end of its 90 % interval.
-    pub low: PerSecond,
-    /// Upper end.
-    pub high: PerSecond,
-    /// Over the system as it is, at the same clients on the measured cores.
-    pub ratio: Ratio,
-    /// Lower end of its 90 % interval.
-    pub ratio_low: Ratio,
-    /// Upper end.
-    pub ratio_high: Ratio,
-}
-
-/// A change of the system, tried on its twin.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WhatIf {
-    /// What is changed: `without mutex in f`, `twice the cores`.
-    pub change: String,
-    /// What it brings.
-    pub forecast: TwinForecast,
 }
 
 /// What the twin answers.
@@ -211,8 +187,8 @@ fn answer(
     Ok(sum / SEEDS as f64)
 }
 
-/// What the twin says to the usual cures at a level: each lock gone, split, of another kind; faster
-/// and more cores. Greatest gain first.
+/// What the twin says to the usual cures at a level: each lock gone, split, of another kind, the
+/// CPU of a cause saved; faster and more cores. Greatest gain first.
 ///
 /// # Errors
 /// As [`forecast`].
@@ -222,25 +198,83 @@ pub fn experiments(
     seed: u64,
     workers: usize,
 ) -> Result<Vec<WhatIf>, CalibrateError> {
-    let cores = twin.observed.cores;
-    let here = Level { clients, cores };
-    let mut wanted: Vec<(String, Asked)> = Vec::new();
-    for lock in &twin.observed.locks {
-        let name = || lock.name.clone();
-        let one = |change| Asked { level: here, changes: vec![change] };
-        wanted.push((format!("without {}", name()), one(Change::Without(name()))));
-        wanted.push((format!("{} split in 16", name()), one(Change::Split(name(), 16))));
-        let spins = one(Change::Kind(name(), LockType::Mcs));
-        wanted.push((format!("{} as an MCS lock", name()), spins));
+    let seen = &twin.observed;
+    let mut wanted = Vec::new();
+    for lock in &seen.locks {
+        let lock = || lock.name.clone();
+        wanted.push(Altered::Without { lock: lock() });
+        wanted.push(Altered::Split { lock: lock(), parts: PARTS });
+        wanted.push(Altered::Queued { lock: lock() });
     }
-    let faster = Asked { level: here, changes: vec![Change::Speed(1.1)] };
-    wanted.push(("cores 1.1 times as fast".to_owned(), faster));
-    let twice = Asked { level: Level { clients, cores: 2 * cores }, changes: Vec::new() };
-    wanted.push(("twice the cores".to_owned(), twice));
+    for (cause, _) in &seen.cpu {
+        wanted.push(Altered::Saved { cause: cause.clone() });
+    }
+    wanted.push(Altered::Faster { factor: Ratio(FASTER) });
+    wanted.push(Altered::Cores { cores: 2 * seen.cores });
     let mut all = Vec::new();
-    for (change, asked) in wanted {
-        all.push(WhatIf { change, forecast: forecast(twin, &asked, seed, workers)? });
+    for change in wanted {
+        let forecast = forecast(twin, &asked(seen, &change, clients), seed, workers)?;
+        let first_cause = match &change {
+            Altered::Without { lock: name } | Altered::Saved { cause: name } => {
+                seen.first_cause.as_ref() == Some(name)
+            }
+            _ => false,
+        };
+        all.push(WhatIf { change, first_cause, forecast });
     }
     all.sort_by(|a, b| b.forecast.ratio.0.total_cmp(&a.forecast.ratio.0));
     Ok(all)
+}
+
+/// A change at so many clients, as it is asked of the twin.
+fn asked(seen: &Observed, change: &Altered, clients: u32) -> Asked {
+    let mut level = Level { clients, cores: seen.cores };
+    let changes = match change {
+        Altered::Without { lock } => vec![Change::Without(lock.clone())],
+        Altered::Split { lock, parts } => vec![Change::Split(lock.clone(), *parts)],
+        Altered::Queued { lock } => vec![Change::Kind(lock.clone(), LockType::Mcs)],
+        Altered::Saved { cause } => {
+            // CPU that falls by a part takes as long as on cores that are faster in proportion.
+            let part = seen.cpu.iter().find(|(name, _)| name == cause).map_or(0.0, |it| it.1.0);
+            vec![Change::Speed(1.0 / (1.0 - part.clamp(0.0, 0.95)))]
+        }
+        Altered::Faster { factor } => vec![Change::Speed(factor.0)],
+        Altered::Cores { cores } => {
+            level.cores = *cores;
+            Vec::new()
+        }
+    };
+    Asked { level, changes }
+}
+
+/// What next: the twin of a run, calibrated, and what it says of changes at the level where causes
+/// are ranked and of twice the clients and cores; or why there is none. The same findings give the
+/// same answer on any number of workers.
+#[must_use]
+pub fn next(findings: &Findings, workers: usize) -> Next {
+    answered(findings, workers)
+        .unwrap_or_else(|why| Next { why_not: Some(why.to_string()), ..Next::default() })
+}
+
+fn answered(findings: &Findings, workers: usize) -> Result<Next, CalibrateError> {
+    let seed = findings.protocol.seed;
+    let seen = Observed::of(findings)?;
+    let twin = super::calibrate(&seen, seed, workers)?;
+    let (most, cores) = (seen.most(), seen.cores);
+    let clients = findings.focus.clients;
+    let what_if = experiments(&twin, clients, seed, workers)?;
+    let mut levels = Vec::new();
+    for level in [
+        Level { clients: most, cores: 2 * cores },
+        Level { clients: 2 * most, cores },
+        Level { clients: 2 * most, cores: 2 * cores },
+    ] {
+        match forecast(&twin, &Asked { level, changes: Vec::new() }, seed, workers) {
+            Ok(one) => levels.push(one),
+            Err(CalibrateError::Far(_)) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    let Calibrated { error, residuals, open, .. } = twin;
+    Ok(Next { why_not: None, error, residuals, what_if, levels, open })
 }

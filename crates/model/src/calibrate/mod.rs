@@ -11,8 +11,8 @@ mod forecast;
 mod observed;
 mod text;
 
-pub use fit::{Calibrated, Residual, calibrate};
-pub use forecast::{Asked, TwinForecast, WhatIf, experiments, forecast};
+pub use fit::{Calibrated, calibrate};
+pub use forecast::{Asked, experiments, forecast, next};
 pub use observed::{Observed, ObservedLevel, ObservedLock};
 pub use text::{Parameters, twin_text};
 

@@ -7,8 +7,12 @@ use kneepoint_vocab::{Cores, Findings, PerSecond, Ratio, Seconds};
 
 /// Causes with less of the loss are not worth a lock in the twin.
 const WORTH: f64 = 0.03;
+/// Nor are locks that nobody waits for longer than this part of an operation.
+const WAITED: f64 = 0.05;
 /// Most locks that a twin gets.
 const LOCKS: usize = 3;
+/// Most causes of CPU that are tried.
+const CPU_CAUSES: usize = 2;
 /// Least that a throughput is taken to be off, relative to it: what the machine does from run to run.
 const LEAST_ERROR: f64 = 0.02;
 
@@ -26,6 +30,10 @@ pub struct Observed {
     /// Requests and answers of an operation between a generator and the system under test; absent
     /// where the clients live in it.
     pub round_trips: Option<f64>,
+    /// Causes that are CPU, with their part of the CPU at the level where causes are ranked.
+    pub cpu: Vec<(String, Ratio)>,
+    /// The first cause's name.
+    pub first_cause: Option<String>,
     /// Time an operation waits for neither a lock nor a core nor a request, at the fewest clients.
     pub delay: Seconds,
 }
@@ -116,6 +124,8 @@ impl Observed {
             cores,
             levels,
             locks,
+            cpu: at_focus.map_or_else(Vec::new, |(_, ledger)| cpu_causes(findings, busy(ledger))),
+            first_cause: findings.causes.first().map(|cause| cause.name.clone()),
             round_trips: generated.then_some(trips.round()),
             delay: Seconds(part(ledger, &kinds) * ledger.thread.per_operation.0),
         })
@@ -145,12 +155,29 @@ impl Observed {
 
 /// Causes that are locks, as far as they are worth one.
 fn locks_of(findings: &Findings) -> Vec<&Cause> {
+    let waited = |ledger: &LevelLedger, cause: &Cause| {
+        let own = ledger.thread.lines.iter().filter(|it| it.cause.as_ref() == Some(&cause.id));
+        let blocked = own.filter(|line| line.kind != LineKind::Running);
+        let blocked: f64 = blocked.map(|line| line.per_operation.value.0).sum();
+        blocked > WAITED * ledger.thread.per_operation.0
+    };
     let is_lock = |cause: &&Cause| {
         matches!(cause.kind, CauseKind::Lock | CauseKind::KernelLock)
             && cause.share.value.0 > WORTH
             && cause.waits.is_some()
+            && findings.ledgers.iter().any(|ledger| waited(ledger, cause))
     };
     findings.causes.iter().filter(is_lock).take(LOCKS).collect()
+}
+
+/// Causes that are CPU of an operation, and their part of the cores that work.
+fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<(String, Ratio)> {
+    let is_cpu = |cause: &&Cause| {
+        matches!(cause.kind, CauseKind::Kernel | CauseKind::Function | CauseKind::Generator)
+            && cause.share.value.0 > WORTH
+    };
+    let all = findings.causes.iter().filter(is_cpu).take(CPU_CAUSES);
+    all.map(|cause| (cause.name.clone(), Ratio(cause.lost.value.0 / busy.0.max(1e-9)))).collect()
 }
 
 fn level(point: &CurvePoint, ledger: &LevelLedger, locks: &[&Cause]) -> ObservedLevel {
