@@ -1,9 +1,10 @@
 //! The story in one sentence.
 
-use crate::by_cores::Fewer;
-use crate::generator::remedy;
-use crate::saturation::words_of;
-use crate::{Limits, Swept, at_bound, words};
+use crate::diagnosis::at_bound;
+use crate::limits::generator::remedy;
+use crate::limits::saturation::words_of;
+use crate::scaling::by_cores::Fewer;
+use crate::{Limits, Swept, words};
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, Curve, CurvePoint, Effect, Lost, Shape, TreatedCurve, Verdict,
 };

@@ -3,80 +3,52 @@
 //! A pure function: no clock, no machine, no randomness but from the run's own seed. The same
 //! record gives the same findings, bit for bit.
 //!
-//! | module | what it answers |
+//! | room | what it answers |
 //! |---|---|
-//! | `curve`, `by_cores` | where does it stop scaling, on how many cores? |
-//! | `treated` | where does it stop scaling with a treatment? |
-//! | `slices`, `accounts`, `balance` | where did the cores of each level go? |
-//! | `requests`, `generator`, `counts` | is it the load generator, and do both count alike? |
-//! | `instruments`, `saturation` | what `vmstat`, `top -H` and `iostat` show; is one thread full? |
-//! | `core_ledger`, `thread_ledger` | the same as lines that people read |
-//! | `groups`, `names`, `naming`, `stacks`, `nameless` | which waits are one cause, and its name |
-//! | `wait_work`, `kernel_locks` | whose CPU a wait's is |
-//! | `story`, `at_bound` | at which level is the loss explained, or is nothing lost? |
-//! | `superlinear`, `steadiness` | what is odd about single levels |
-//! | `losses`, `causes`, `evidence` | what is the lost throughput charged to? |
-//! | `effects`, `cures` | what helps, and against which cause? |
-//! | `collector`, `protocol`, `caveats` | how far can all that be relied on? |
+//! | `frames` | which frame of a stack names a lock, and which stand between? |
+//! | `waits` | which waits are one cause, and whose CPU is a wait's? |
+//! | `ledgers` | where did the cores and the threads of each level go? |
+//! | `scaling` | where does it stop scaling, on how many cores, with which treatment? |
+//! | `limits` | is one part full: the load generator, a thread, a device? |
+//! | `diagnosis` | what is the lost throughput charged to, on what evidence? |
+//! | `treatments` | what helps, and against which cause? |
+//! | `quality` | how far can all that be relied on? |
 //! | `headline` | the story in one sentence |
+//! | `profile`, `compare` | one level of what ran already; several runs side by side |
 
-mod accounts;
-mod at_bound;
-mod balance;
-mod by_cores;
-mod causes;
-mod caveats;
-mod collector;
 pub mod compare;
-mod core_ledger;
-mod counts;
-mod cures;
-mod curve;
-mod devices;
-mod effects;
-mod environment;
-mod evidence;
-mod flame;
-mod generator;
-mod groups;
+mod diagnosis;
+mod frames;
 mod headline;
-mod instruments;
-mod kernel_locks;
-mod losses;
-mod measured;
-mod nameless;
-mod names;
-mod naming;
+mod ledgers;
+mod limits;
 mod number;
 pub mod profile;
-mod profile_words;
-mod protocol;
-mod requests;
-mod resample;
-mod saturation;
-mod slices;
-mod stability;
-mod stacks;
-mod stalls;
-mod steadiness;
-mod story;
-mod superlinear;
-mod thread_ledger;
-mod treated;
-mod wait_work;
+mod quality;
+mod scaling;
+mod treatments;
+mod waits;
 mod words;
 
-use crate::accounts::{Account, Accounts};
-use crate::by_cores::Fewer;
-use crate::causes::Context;
-use crate::core_ledger::{Charged, Slot};
-use crate::evidence::Evidence;
-use crate::groups::Groups;
-use crate::losses::{GeneratorLoss, LEAST_LOSS, Loss, Rules};
-use crate::slices::{Functions, Slice, digest, sweep_at};
-use crate::stacks::Stacks;
-use crate::story::Story;
-use crate::treated::{Treated, is_apart, levels};
+use crate::diagnosis::causes::Context;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::losses::{GeneratorLoss, LEAST_LOSS, Loss, Rules};
+use crate::diagnosis::{at_bound, causes, losses};
+use crate::frames::stacks::Stacks;
+use crate::ledgers::accounts::{Account, Accounts};
+use crate::ledgers::core_ledger::{Charged, Slot};
+use crate::ledgers::slices::{Functions, Slice, digest, sweep_at};
+use crate::ledgers::{core_ledger, row, thread_ledger};
+use crate::limits::{devices, generator, instruments, saturation};
+use crate::quality::{
+    caveats, collector, counts, measured, nameless, protocol, stability, stalls, steadiness,
+};
+use crate::scaling::by_cores::Fewer;
+use crate::scaling::story::Story;
+use crate::scaling::treated::{Treated, is_apart, levels};
+use crate::scaling::{by_cores, curve, superlinear, treated};
+use crate::treatments::{cures, effects};
+use crate::waits::groups::Groups;
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
     Lost, Nameless, Severity, Superlinear, TaskLine, Unsteady,
@@ -385,7 +357,7 @@ impl Why<'_> {
         let alone = self.story.alone.and_then(|level| self.accounts.at(level));
         let row = alone.map(|account| &account.row).filter(|row| row.clients > 0.0);
         row.map_or_else(Vec::new, |row| {
-            row.blocked.iter().map(|blocked| accounts::per_operation(*blocked, row)).collect()
+            row.blocked.iter().map(|blocked| row::per_operation(*blocked, row)).collect()
         })
     }
 

@@ -5,6 +5,7 @@
 //! serves each of them.
 
 mod allocator;
+mod clients;
 mod counts;
 mod crowd;
 mod http_auth;
@@ -30,6 +31,9 @@ pub(super) const SMACK: &str = "mariadb-smack";
 /// How long the server and its tools may take for one thing before they count as hung.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What new clients take until their pace is the one that they keep.
+const RUN_IN: Duration = Duration::from_secs(5);
+
 /// The load generator.
 const GENERATOR: &str = "sysbench";
 
@@ -40,11 +44,13 @@ pub struct MariadbSysbench {
     pub patience: Duration,
     /// The program that drives the server, a name in `PATH` or a path.
     pub generator: &'static str,
+    /// How long all clients of a new server work, uncounted, before the first slice.
+    pub run_in: Duration,
 }
 
 impl MariadbSysbench {
     /// With the patience that suits any machine.
-    pub const STANDARD: Self = Self { patience: PATIENCE, generator: GENERATOR };
+    pub const STANDARD: Self = Self { patience: PATIENCE, generator: GENERATOR, run_in: RUN_IN };
 }
 
 impl Workload for MariadbSysbench {
@@ -83,7 +89,7 @@ impl Workload for MariadbSysbench {
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let settings = SysbenchSettings::parse(&setup.settings).context(SYSBENCH)?;
-        sysbench::start(setup, settings, self.generator, self.patience)
+        sysbench::start(setup, settings, self.clone())
     }
 }
 

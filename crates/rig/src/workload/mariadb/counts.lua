@@ -1,22 +1,30 @@
 -- Counts of each client in a file that Kneepoint reads while they grow, at the price of a few
 -- nanoseconds for each operation. A client has 1024 numbers: operations ended, whether it is to
--- end, the sum of its response times in nanoseconds, five unused, then operations by response
--- time, 32 bins for each doubling from a microsecond on.
+-- stop, the sum of its response times in nanoseconds, operations begun, whether it waits at its
+-- gate, three unused, then operations by response time, 32 bins for each doubling from a
+-- microsecond on. A client that is to stop ends, or where it has a gate, a named pipe, waits there
+-- until one byte lets it go on.
 local ffi = require("ffi")
 ffi.cdef [[
 typedef struct { long seconds; long nanoseconds; } kneepoint_time;
 int clock_gettime(int clock, kneepoint_time *now);
 int open(const char *path, int flags, ...);
 void *mmap(void *address, size_t length, int protection, int flags, int file, long offset);
+long read(int file, void *buffer, size_t length);
 ]]
 
 local READ_WRITE, SHARED, MONOTONIC = 2, 1, 1
 local NUMBERS, BINS, FIRST = 1024, 1016, 8
 local PER_DOUBLING = 32 / math.log(2)
 
-local function map(path, length)
+local function open(path)
    local file = ffi.C.open(path, READ_WRITE)
    if file < 0 then error("kneepoint: " .. path .. " cannot be opened") end
+   return file
+end
+
+local function map(path, length)
+   local file = open(path)
    local memory = ffi.C.mmap(nil, length, 3, SHARED, file, 0)
    if memory == ffi.cast("void *", -1) then error("kneepoint: " .. path .. " cannot be mapped") end
    return ffi.cast("double *", memory)
@@ -34,8 +42,17 @@ end
 -- client is to end instead, and one to call after it with what the first has returned.
 local function of(client)
    local own = map(os.getenv("KNEEPOINT_COUNTS"), 8 * NUMBERS * (client + 1)) + NUMBERS * client
+   local gates, byte = os.getenv("KNEEPOINT_GATES"), ffi.new("char[1]")
+   local gate = gates and open(gates .. client)
    local function begin()
-      if own[1] == 0 then return now() end
+      while own[1] ~= 0 do
+         if not gate then return end
+         own[4] = 1
+         ffi.C.read(gate, byte, 1)
+         own[4] = 0
+      end
+      own[3] = own[3] + 1
+      return now()
    end
    local function ended(begun)
       local length = now() - begun

@@ -6,6 +6,7 @@ use anyhow::{Context as _, ensure};
 use kneepoint_vocab::{CountCheck, Latency, Nanos};
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ const PER_DOUBLING: f64 = 32.0;
 /// Lower edge of the first bin.
 const LEAST: f64 = 1000.0;
 const WORD: u64 = 8;
+const GONE: &str = "the clients' counts are gone";
 
 /// The file, gone when dropped.
 #[derive(Debug)]
@@ -27,6 +29,14 @@ pub(super) struct Counts {
     directory: PathBuf,
     clients: u32,
 }
+
+/// A client's numbers that are looked at one by one.
+const ENDED: u64 = 0;
+const TO_STOP: u64 = 1;
+const BEGUN: u64 = 3;
+const AT_GATE: u64 = 4;
+/// Those of all numbers that come and go.
+const FLAGS: [usize; 2] = [TO_STOP as usize, AT_GATE as usize];
 
 /// All counts at one instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,36 +87,62 @@ impl Counts {
 
     /// Operations so far.
     pub(super) fn operations(&self) -> anyhow::Result<u64> {
+        self.sum(ENDED, self.clients)
+    }
+
+    /// Operations that the first clients have begun so far.
+    pub(super) fn begun(&self, clients: u32) -> anyhow::Result<u64> {
+        self.sum(BEGUN, clients)
+    }
+
+    /// How many of the first clients wait at their gates.
+    pub(super) fn at_gates(&self, clients: u32) -> anyhow::Result<u64> {
+        self.sum(AT_GATE, clients)
+    }
+
+    fn sum(&self, index: u64, clients: u32) -> anyhow::Result<u64> {
         let mut all = 0.0;
-        for client in 0..self.clients {
-            all += self.numbers::<{ WORD as usize }>(client)?[0];
+        for client in 0..clients {
+            let mut bytes = [0; WORD as usize];
+            self.file.read_exact_at(&mut bytes, place(client, index)).context(GONE)?;
+            all += f64::from_ne_bytes(bytes);
         }
         Ok(whole(all))
     }
 
     /// Everything that was counted so far.
     pub(super) fn read(&self) -> anyhow::Result<Reading> {
-        let all = (0..self.clients).map(|client| self.numbers::<{ NUMBERS * 8 }>(client));
+        let all = (0..self.clients).map(|client| self.numbers(client));
         Ok(Reading { numbers: all.collect::<anyhow::Result<_>>()? })
     }
 
-    /// Tells all clients to end in place of the next operation.
-    pub(super) fn end(&self) -> anyhow::Result<()> {
-        let clients = 0..u64::from(self.clients);
-        clients
-            .map(|client| client * WORD * NUMBERS as u64 + WORD)
-            .try_for_each(|place| self.file.write_all_at(&1.0_f64.to_ne_bytes(), place))
-            .context("the clients cannot be told to end")
+    /// Tells the first clients to stop in place of the next operation.
+    pub(super) fn stop(&self, clients: u32) -> anyhow::Result<()> {
+        self.tell(clients, 1.0).context("the clients cannot be told to stop")
     }
 
-    /// The first numbers of a client, of so many bytes.
-    fn numbers<const BYTES: usize>(&self, client: u32) -> anyhow::Result<Vec<f64>> {
-        let mut bytes = [0; BYTES];
-        let place = u64::from(client) * WORD * NUMBERS as u64;
-        self.file.read_exact_at(&mut bytes, place).context("the clients' counts are gone")?;
+    /// Takes back what [`Counts::stop`] said; who waits at a gate has to be let go besides.
+    pub(super) fn go_on(&self, clients: u32) -> anyhow::Result<()> {
+        self.tell(clients, 0.0).context("the clients cannot be told to go on")
+    }
+
+    fn tell(&self, clients: u32, what: f64) -> io::Result<()> {
+        let bytes = what.to_ne_bytes();
+        (0..clients).try_for_each(|client| self.file.write_all_at(&bytes, place(client, TO_STOP)))
+    }
+
+    /// All numbers of a client.
+    fn numbers(&self, client: u32) -> anyhow::Result<Vec<f64>> {
+        let mut bytes = [0; NUMBERS * WORD as usize];
+        self.file.read_exact_at(&mut bytes, place(client, 0)).context(GONE)?;
         let (words, _) = bytes.as_chunks();
         Ok(words.iter().map(|word| f64::from_ne_bytes(*word)).collect())
     }
+}
+
+/// Where a number of a client lies in the file.
+fn place(client: u32, index: u64) -> u64 {
+    (u64::from(client) * NUMBERS as u64 + index) * WORD
 }
 
 impl Drop for Counts {
@@ -131,7 +167,9 @@ impl Reading {
     /// A count fell.
     pub(super) fn since(&self, earlier: &Self) -> anyhow::Result<Done> {
         let pairs = || self.numbers.iter().zip(&earlier.numbers);
-        let fell = pairs().any(|(now, then)| now.iter().zip(then).any(|(now, then)| now < then));
+        let growing = |index: &usize| !FLAGS.contains(index);
+        let fell = pairs()
+            .any(|(now, then)| (0..NUMBERS).filter(growing).any(|index| now[index] < then[index]));
         ensure!(
             !fell && self.numbers.len() == earlier.numbers.len(),
             "a client's count of operations ran backwards"
@@ -175,6 +213,8 @@ fn latency(bins: &[f64], sum: f64) -> Option<Latency> {
 #[derive(Debug)]
 pub(super) struct Window {
     counts: Counts,
+    /// How many of the clients work, the first ones.
+    active: u32,
     begun: Instant,
     opened: Option<(Instant, Reading)>,
     closed: Option<(Instant, Reading)>,
@@ -183,7 +223,13 @@ pub(super) struct Window {
 impl Window {
     /// No window yet.
     pub(super) fn over(counts: Counts) -> Self {
-        Self { counts, begun: Instant::now(), opened: None, closed: None }
+        Self { active: counts.clients, counts, begun: Instant::now(), opened: None, closed: None }
+    }
+
+    /// A new slice, in which only so many clients work: no window yet.
+    pub(super) fn renew(&mut self, active: u32) {
+        (self.active, self.begun) = (active, Instant::now());
+        (self.opened, self.closed) = (None, None);
     }
 
     pub(super) fn counts(&self) -> &Counts {
@@ -192,7 +238,7 @@ impl Window {
 
     pub(super) fn progress(&self) -> anyhow::Result<Tally> {
         let at = nanos(self.begun.elapsed());
-        Ok(Tally { at, operations: self.counts.operations()? })
+        Ok(Tally { at, operations: self.counts.sum(ENDED, self.active)? })
     }
 
     pub(super) fn mark(&mut self) -> anyhow::Result<()> {
@@ -214,7 +260,8 @@ impl Window {
         let (opened, before) = self.opened.as_ref().context("no window was opened")?;
         let (closed, after) = self.closed.as_ref().context("the window was not closed")?;
         let counted_over = nanos(closed.duration_since(*opened));
-        let Done { per_client, latency } = after.since(before)?;
+        let Done { mut per_client, latency } = after.since(before)?;
+        per_client.truncate(self.active as usize);
         let operations = per_client.iter().sum();
         ensure!(
             operations > 0 && counted_over > Nanos(0),
@@ -290,12 +337,38 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_told_to_end_and_the_file_goes() {
+    fn a_slice_of_some_of_the_clients_counts_these() {
+        let folder = TempDir::new().unwrap();
+        let mut window = Window::over(Counts::begin(folder.path(), 3).unwrap());
+        window.mark().unwrap();
+        window.renew(2);
+        assert!(window.output(None).is_err(), "the window was of another slice");
+        window.mark().unwrap();
+        put(window.counts(), 0, 0, 3.0);
+        put(window.counts(), 1, 0, 4.0);
+        window.close().unwrap();
+        assert_eq!(window.progress().unwrap().operations, 7);
+        assert_eq!(window.output(None).unwrap().per_client, [3, 4]);
+    }
+
+    #[test]
+    fn clients_are_told_to_stop_and_to_go_on_and_the_file_goes() {
         let folder = TempDir::new().unwrap();
         let counts = Counts::begin(folder.path(), 3).unwrap();
-        counts.end().unwrap();
-        let told = counts.read().unwrap().numbers.iter().all(|client| client[1] > 0.5);
-        assert!(told && counts.operations().unwrap() == 0);
+        let told = || {
+            let all = counts.read().unwrap().numbers;
+            all.into_iter().map(|client| client[1] > 0.5).collect::<Vec<_>>()
+        };
+        counts.stop(3).unwrap();
+        assert_eq!(told(), [true; 3]);
+        counts.go_on(2).unwrap();
+        assert_eq!(told(), [false, false, true]);
+        assert_eq!(counts.operations().unwrap(), 0);
+        put(&counts, 1, 3, 4.0);
+        put(&counts, 2, 4, 1.0);
+        let found = [1, 2, 3].map(|first| counts.begun(first).unwrap());
+        assert_eq!(found, [0, 4, 4]);
+        assert_eq!([2, 3].map(|first| counts.at_gates(first).unwrap()), [0, 1]);
         drop(counts);
         assert!(!file_in(folder.path()).exists());
     }

@@ -1,10 +1,11 @@
 //! The clients of super-smack: processes of one thread each, which begin together and do a fixed
 //! number of rounds, or go on until they are told to end.
 
+use super::clients::await_clients;
 use super::counts::{Counts, Window};
 use super::instance::Instance;
 use super::settings::{Smack, SmackSettings};
-use super::sysbench::{await_clients, seed};
+use super::sysbench::seed;
 use super::told;
 use crate::output;
 use crate::process::{Process, Program};
@@ -107,7 +108,7 @@ impl Crowd {
     pub(super) fn finish(&mut self, instance: &mut Instance) -> anyhow::Result<Deeds> {
         if self.rounds.is_none() {
             self.window.close()?;
-            self.window.counts().end()?;
+            self.window.counts().stop(self.clients)?;
         }
         let ended = self.generator.await_success(self.patience);
         ended.map_err(|error| instance.blame(error))?;

@@ -1,10 +1,11 @@
 //! `mariadb-smack` as it runs: super-smack's table on a server of its own, and its clients.
 
+use super::clients::checked;
 use super::crowd::{Crowd, Task};
 use super::http_auth::HttpAuth;
 use super::instance::{DATABASE, Instance};
 use super::settings::{Smack, SmackSettings};
-use super::sysbench::{checked, seed};
+use super::sysbench::seed;
 use super::template;
 use crate::undo::Undo;
 use crate::workload::{Description, Drive, Setup, SliceOutput, System, Tally};

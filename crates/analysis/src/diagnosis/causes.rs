@@ -1,0 +1,251 @@
+//! Causes: slots of lost cores with the evidence that makes them causes.
+
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::losses::{Loss, work_of};
+use crate::frames::stacks::Stacks;
+use crate::ledgers::accounts::{Account, Accounts};
+use crate::ledgers::balance::Balance;
+use crate::ledgers::core_ledger::Slot;
+use crate::ledgers::row::per_operation;
+use crate::ledgers::slices::{Functions, Slice};
+use crate::number::quotient;
+use crate::quality::collector::completeness;
+use crate::waits::groups::Groups;
+use crate::words;
+use kneepoint_vocab::findings::{Cause, CauseKind, HolderState, LineKind};
+use kneepoint_vocab::units::{PerSecond, Ratio, Seconds};
+use kneepoint_vocab::{Estimate, StackKind};
+use std::collections::BTreeMap;
+
+/// CPU of a lock's own functions below this part of C is not worth a word.
+const LEAST_WORK: f64 = 0.01;
+
+/// Everything that describing a cause needs.
+pub(crate) struct Context<'a> {
+    pub(crate) accounts: &'a Accounts,
+    pub(crate) account: &'a Account,
+    pub(crate) groups: &'a Groups,
+    pub(crate) functions: &'a Functions,
+    pub(crate) stacks: &'a Stacks<'a>,
+    /// Sweep slices at the focus level.
+    pub(crate) slices: &'a [&'a Slice<'a>],
+}
+
+/// The causes, in the order of `losses`.
+pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
+    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut causes: Vec<Cause> = Vec::new();
+    for loss in losses {
+        let mut cause = describe(context, loss);
+        let number = numbers.entry(word(cause.kind)).or_default();
+        *number += 1;
+        cause.id = format!("{}-{number}", word(cause.kind));
+        causes.push(cause);
+    }
+    causes
+}
+
+fn word(kind: CauseKind) -> &'static str {
+    match kind {
+        CauseKind::Lock => "lock",
+        CauseKind::KernelLock => "kernel-lock",
+        CauseKind::Kernel => "kernel",
+        CauseKind::Function => "function",
+        CauseKind::Device => "device",
+        CauseKind::Peer => "peer",
+        CauseKind::Scheduler => "scheduler",
+        CauseKind::Generator => "generator",
+        CauseKind::Other => "other",
+    }
+}
+
+fn plain(loss: &Loss, kind: CauseKind, name: impl Into<String>, evidence: String) -> Cause {
+    Cause {
+        id: String::new(),
+        kind,
+        name: name.into(),
+        path: Vec::new(),
+        share: loss.share,
+        lost: loss.lost,
+        waits: None,
+        wait_mean: None,
+        wait_longest: None,
+        wait_per_operation: None,
+        holders: Vec::new(),
+        stacks: None,
+        waker_stacks: None,
+        stacks_complete: None,
+        cured_by: None,
+        evidence,
+        follows_from: None,
+    }
+}
+
+fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
+    let cores = words::quantity(loss.lost.value.0);
+    let of = words::quantity(context.account.balance.total);
+    match loss.slot {
+        Slot::Function(function) => describe_function(context, loss, function),
+        Slot::OtherFunctions => {
+            let named = context.account.balance.by_function.is_some();
+            let why = if named { "no single function stands for" } else { "no stack tells apart" };
+            let evidence = format!("{cores} of {of} cores go to extra CPU that {why}");
+            let name = "more CPU for one operation, in all functions together";
+            plain(loss, CauseKind::Function, name, evidence)
+        }
+        Slot::Group(group) => describe_wait(context, loss, group),
+        Slot::Scheduler => plain(
+            loss,
+            CauseKind::Scheduler,
+            "runnable threads beside idle cores",
+            format!("{cores} of {of} cores idle while a thread was already woken for them"),
+        ),
+        Slot::Generator => plain(
+            loss,
+            CauseKind::Generator,
+            "load generator",
+            generator_evidence(&context.account.balance, loss),
+        ),
+    }
+}
+
+fn generator_evidence(balance: &Balance, loss: &Loss) -> String {
+    let of = words::quantity(balance.total);
+    let own = words::quantity(balance.generator);
+    let idle = words::quantity(balance.no_request_lost);
+    // Less than its CPU is lost where it has more to give.
+    if loss.lost.value.0 < balance.generator * (1.0 - 1e-9) {
+        let more = words::quantity(loss.lost.value.0);
+        return format!(
+            "the load generator itself uses {own} of {of} cores, {more} more than an operation \
+             cost it where the system was cheapest"
+        );
+    }
+    match (balance.generator > 0.0, balance.no_request_lost > 0.0) {
+        (true, true) => format!(
+            "the load generator itself uses {own} of {of} cores, {idle} idle for its next request"
+        ),
+        (false, true) => format!("{idle} of {of} cores idle for the next request"),
+        _ => format!("the load generator itself uses {own} of {of} cores"),
+    }
+}
+
+fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cause {
+    let what = &context.functions.list[function];
+    let kind = if what.kind == LineKind::Kernel { CauseKind::Kernel } else { CauseKind::Function };
+    let row = &context.account.row;
+    let share = quotient(row.profile[function], row.profile.iter().sum());
+    let now = share * row.demand();
+    let least =
+        context.accounts.reference.by_function.as_ref().map_or(0.0, |parts| parts[function]);
+    let evidence = format!(
+        "{} of CPU for one operation here, {} at {}; {} of {} cores",
+        words::duration(now),
+        words::duration(least),
+        context
+            .accounts
+            .reference_level
+            .map_or_else(String::new, |level| words::counted(level.clients, "client")),
+        words::quantity(loss.lost.value.0),
+        words::quantity(context.account.balance.total),
+    );
+    let evidence_of = Evidence::new(context.slices, context.stacks);
+    let on_cpu = |stack: &kneepoint_vocab::StackWeight| {
+        stack.kind == StackKind::OnCpu && context.functions.of(stack.stack) == Some(function)
+    };
+    let name = what.label.clone();
+    Cause {
+        path: vec![name.clone()],
+        stacks: evidence_of.flame(|_, stack| on_cpu(stack)),
+        stacks_complete: completeness(evidence_of.weights(|_, stack| on_cpu(stack))),
+        ..plain(loss, kind, name, evidence)
+    }
+}
+
+fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
+    let what = &context.groups.list[group];
+    let row = &context.account.row;
+    let (rate, waited) = (row.waits[group], row.waited[group]);
+    let evidence_of = Evidence::new(context.slices, context.stacks);
+    let of_group = |kind: StackKind| {
+        move |trial: &kneepoint_vocab::TrialRecord, stack: &kneepoint_vocab::StackWeight| {
+            let key = stack.wait.as_ref().filter(|_| stack.kind == kind);
+            key.and_then(|key| context.groups.of(trial, key)) == Some(group)
+        }
+    };
+    let waits: Estimate<PerSecond> =
+        context.accounts.estimate(context.account, |r, _| r.waits[group]);
+    let each: Estimate<Seconds> =
+        context.accounts.estimate(context.account, |r, _| per_operation(r.blocked[group], r));
+    let mean = quotient(waited, rate);
+    let holders = evidence_of.holders(context.groups, group);
+    let evidence = wait_evidence(context, group, rate, mean, &holders);
+    let waited_for = waited > 0.0 || context.account.balance.idle[group] > 0.0;
+    if !waited_for {
+        return spun_for(context, plain(loss, what.kind, what.name.clone(), evidence), group);
+    }
+    Cause {
+        path: what.path.clone(),
+        waits: (rate > 0.0).then_some(waits),
+        wait_mean: (rate > 0.0).then_some(Seconds(mean)),
+        wait_longest: evidence_of.longest(context.groups, group).map(Seconds),
+        wait_per_operation: Some(each),
+        holders,
+        stacks: evidence_of.flame(of_group(StackKind::OffCpu)),
+        waker_stacks: evidence_of.flame(of_group(StackKind::Waker)),
+        stacks_complete: completeness(evidence_of.weights(of_group(StackKind::OffCpu))),
+        ..plain(loss, what.kind, what.name.clone(), evidence)
+    }
+}
+
+/// A kernel lock that nobody slept for: the stacks of those who spin are its evidence.
+fn spun_for(context: &Context<'_>, cause: Cause, group: usize) -> Cause {
+    let evidence_of = Evidence::new(context.slices, context.stacks);
+    let spins = |stack: &kneepoint_vocab::StackWeight| {
+        let function = context.functions.of(stack.stack).filter(|_| stack.kind == StackKind::OnCpu);
+        function.and_then(|function| context.functions.list[function].lock) == Some(group)
+    };
+    Cause {
+        path: context.groups.list[group].path.clone(),
+        stacks: evidence_of.flame(|_, stack| spins(stack)),
+        stacks_complete: completeness(evidence_of.weights(|_, stack| spins(stack))),
+        ..cause
+    }
+}
+
+fn wait_evidence(
+    context: &Context<'_>,
+    group: usize,
+    rate: f64,
+    mean: f64,
+    holders: &[(HolderState, Ratio)],
+) -> String {
+    let balance = &context.account.balance;
+    let idle = words::quantity(balance.idle[group]);
+    let of = words::quantity(balance.total);
+    let mut text = format!("{idle} of {of} cores idle for it");
+    let work = work_of(balance, group, context.functions);
+    if work >= LEAST_WORK * balance.total {
+        let kernel = context.groups.list[group].kind == CauseKind::KernelLock;
+        let how = if kernel { "spinning for it" } else { "passing it on" };
+        text.push_str(&format!(", {} busy {how}", words::quantity(work)));
+    }
+    if rate > 0.0 {
+        text.push_str(&format!(
+            "; {} waits/s of {} each",
+            words::quantity(rate),
+            words::duration(mean)
+        ));
+    }
+    let holder = holders.iter().filter(|(state, _)| *state != HolderState::Unknown);
+    if let Some((state, share)) = holder.max_by(|a, b| a.1.0.total_cmp(&b.1.0))
+        && share.0 > 0.0
+    {
+        text.push_str(&format!("; holder {} in {}", state.as_str(), words::percent(share.0)));
+    }
+    let what = &context.groups.list[group];
+    if what.objects > 1 {
+        text.push_str(&format!("; {} objects", what.objects));
+    }
+    text
+}

@@ -1,0 +1,175 @@
+//! Lost cores at the focus level, slot by slot.
+//!
+//! Lost = inflated + idle above 'not asked for' + what the generator takes above its usual price.
+//! A load generator costs what it costs: its CPU is a line of the ledger, and lost only as far as
+//! an operation costs it clearly more than at the reference level. One with no more to give loses
+//! all that it takes and, where there are as many clients as cores, the cores that idle for its
+//! next request. Where the clients and not the cores bound the throughput, a wait that one client
+//! alone has as well (a timer, a disk) is a loss only as far as it is longer. Inflation of single
+//! functions can be negative (a function got cheaper); only positive lines are losses, so the total
+//! is the sum of the positive lines, and the shares of all causes add up to 1 at most. A lock loses
+//! what idles for it and the extra CPU of its own lock and unlock functions together.
+
+use crate::ledgers::accounts::{Account, Accounts};
+use crate::ledgers::balance::Balance;
+use crate::ledgers::core_ledger::{Slot, inflation_of, other_inflation};
+use crate::ledgers::row::Row;
+use crate::ledgers::row::per_operation;
+use crate::ledgers::slices::Functions;
+use crate::number::{estimate, quotient};
+use kneepoint_vocab::Estimate;
+use kneepoint_vocab::units::{Cores, Ratio};
+
+/// A slot is a cause only above this part of the lost cores.
+const LEAST_SHARE: f64 = 0.01;
+/// Below this part of C there is nothing to explain.
+pub(crate) const LEAST_LOSS: f64 = 0.03;
+
+/// One slot's part.
+pub(crate) struct Loss {
+    pub(crate) slot: Slot,
+    pub(crate) lost: Estimate<Cores>,
+    pub(crate) share: Estimate<Ratio>,
+}
+
+/// A generator takes so much more per operation than at the reference level before that is lost:
+/// below, it only shares the machine's caches and its switches with more clients.
+const DEARER: f64 = 0.25;
+
+/// What of the load generator's CPU is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GeneratorLoss {
+    /// It has no more to give: all of it, and the cores that idle for its next request.
+    Whole,
+    /// What it takes above its usual price.
+    Extra,
+    /// It costs what it always costs.
+    Nothing,
+}
+
+impl GeneratorLoss {
+    /// Of a generator at `account`, which is `full` where it has no more to give.
+    pub(crate) fn of(full: bool, account: Option<&Account>) -> Self {
+        let dearer = account.is_some_and(|account| {
+            let (all, extra) = (account.balance.generator, account.balance.generator_extra);
+            extra > DEARER * (all - extra) && extra >= LEAST_LOSS * account.balance.total
+        });
+        match (full, dearer) {
+            (true, _) => Self::Whole,
+            (false, true) => Self::Extra,
+            (false, false) => Self::Nothing,
+        }
+    }
+}
+
+/// What decides which lines of a balance are losses.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) functions: &'a Functions,
+    /// Functions with a line of their own.
+    pub(crate) shown: &'a [usize],
+    pub(crate) generator: GeneratorLoss,
+    /// Blocked seconds that an operation has to wait anyway, by wait group: nothing is lost by
+    /// them. Empty where nothing but the cores bounds the throughput.
+    pub(crate) inherent: &'a [f64],
+}
+
+impl Rules<'_> {
+    /// Lost cores of a slot, at least none; NaN where a resample cannot tell.
+    pub(crate) fn lost(&self, row: &Row, balance: &Balance, slot: Slot) -> f64 {
+        let cores = match slot {
+            Slot::Function(function) => inflation_of(balance, function),
+            Slot::OtherFunctions => other_inflation(balance, self.shown),
+            Slot::Group(group) => {
+                let idle = balance.idle[group] * self.above_inherent(row, group);
+                idle + work_of(balance, group, self.functions)
+            }
+            Slot::Scheduler => balance.scheduler,
+            Slot::Generator => match self.generator {
+                GeneratorLoss::Whole => balance.generator + balance.no_request_lost,
+                GeneratorLoss::Extra => balance.generator_extra,
+                GeneratorLoss::Nothing => 0.0,
+            },
+        };
+        if cores.is_nan() { f64::NAN } else { cores.max(0.0) }
+    }
+
+    /// The part of a wait that is longer than it has to be anyway.
+    fn above_inherent(&self, row: &Row, group: usize) -> f64 {
+        match self.inherent.get(group) {
+            Some(anyway) if row.blocked[group] > 0.0 => {
+                (1.0 - anyway / per_operation(row.blocked[group], row)).max(0.0)
+            }
+            _ => 1.0,
+        }
+    }
+}
+
+/// Extra CPU of a lock's own functions, in cores; none where there are no stacks.
+pub(crate) fn work_of(balance: &Balance, group: usize, functions: &Functions) -> f64 {
+    let mut work = functions.work_of(group).peekable();
+    if work.peek().is_none() {
+        return 0.0;
+    }
+    work.map(|function| inflation_of(balance, function)).sum()
+}
+
+fn slots(balance: &Balance, shown: &[usize], functions: &Functions) -> Vec<Slot> {
+    let plain = shown.iter().filter(|function| functions.list[**function].lock.is_none());
+    let groups = (0..balance.idle.len()).map(Slot::Group);
+    plain
+        .map(|function| Slot::Function(*function))
+        .chain([Slot::OtherFunctions])
+        .chain(groups)
+        .chain([Slot::Scheduler, Slot::Generator])
+        .collect()
+}
+
+/// Whether a loss on `total` cores may be none: it is small, and its interval reaches 0. Such
+/// losses come after all that are some.
+pub(crate) fn doubtful(lost: &Estimate<Cores>, total: f64) -> bool {
+    lost.low.0 <= 0.0 && lost.value.0 < LEAST_LOSS * total
+}
+
+/// All that is lost at one level.
+pub(crate) struct Losses {
+    /// Slots, greatest first; what may be nothing last. None where too little is lost.
+    pub(crate) list: Vec<Loss>,
+    /// All slots together.
+    pub(crate) total: Estimate<Cores>,
+}
+
+/// What loses throughput at `account`.
+pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) -> Losses {
+    let slots = slots(&account.balance, rules.shown, rules.functions);
+    let sum = |row: &Row, balance: &Balance| {
+        slots.iter().map(|slot| rules.lost(row, balance, *slot)).sum::<f64>()
+    };
+    let all = sum(&account.row, &account.balance);
+    let total: Estimate<Cores> = accounts.estimate(account, sum);
+    let total = estimate(total.value.0, total.low.0.max(0.0), total.high.0);
+    let least = LEAST_LOSS * account.balance.total;
+    if all.is_nan() || all < least {
+        return Losses { list: Vec::new(), total };
+    }
+    let mut list: Vec<Loss> = slots
+        .iter()
+        .filter(|slot| rules.lost(&account.row, &account.balance, **slot) >= LEAST_SHARE * all)
+        .map(|slot| {
+            let share: Estimate<Ratio> =
+                accounts.estimate(account, |r, b| quotient(rules.lost(r, b, *slot), sum(r, b)));
+            let lost: Estimate<Cores> = accounts.estimate(account, |r, b| rules.lost(r, b, *slot));
+            Loss {
+                slot: *slot,
+                lost: estimate(lost.value.0, lost.low.0.max(0.0), lost.high.0),
+                share: estimate(share.value.0, share.low.0.max(0.0), share.high.0.min(1.0)),
+            }
+        })
+        .collect();
+    let last = |loss: &Loss| doubtful(&loss.lost, account.balance.total);
+    list.sort_by(|a, b| {
+        let greatest_first = b.lost.value.0.total_cmp(&a.lost.value.0);
+        last(a).cmp(&last(b)).then(greatest_first).then(a.slot.cmp(&b.slot))
+    });
+    Losses { list, total }
+}

@@ -1,0 +1,7 @@
+//! What the lost throughput is charged to, with the evidence.
+
+pub(crate) mod at_bound;
+pub(crate) mod causes;
+pub(crate) mod evidence;
+pub(crate) mod flame;
+pub(crate) mod losses;

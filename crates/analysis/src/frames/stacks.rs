@@ -1,0 +1,145 @@
+//! The stack table, and what a stack says about where CPU time went.
+
+use crate::frames::names::{
+    in_kernel, is_entry, is_interrupt, is_page_fault, is_unnamed, system_call,
+};
+use crate::frames::naming::working_function;
+use kneepoint_vocab::findings::LineKind;
+use kneepoint_vocab::{Frame, StackId, StackRecord};
+use std::collections::BTreeMap;
+
+/// Stacks by index.
+pub(crate) struct Stacks<'a>(BTreeMap<StackId, &'a StackRecord>);
+
+impl<'a> Stacks<'a> {
+    pub(crate) fn new(records: &'a [StackRecord]) -> Self {
+        Self(records.iter().map(|record| (record.id, record)).collect())
+    }
+
+    /// Frames, innermost first; none for an index that the table lacks.
+    pub(crate) fn frames(&self, id: StackId) -> &'a [Frame] {
+        self.0.get(&id).map_or(&[], |record| record.frames.as_slice())
+    }
+
+    /// Whether the stack reached the outermost frame.
+    pub(crate) fn complete(&self, id: StackId) -> bool {
+        self.0.get(&id).is_some_and(|record| !record.truncated)
+    }
+}
+
+/// What CPU time is told apart by: a user function, or an entry into the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Function {
+    pub(crate) kind: LineKind,
+    pub(crate) label: String,
+    /// The lock whose work this is, by wait group.
+    pub(crate) lock: Option<usize>,
+}
+
+/// The function that a stack taken on a core counts for.
+///
+/// Kernel time goes to the way into the kernel (a system call, a page fault, an interrupt):
+/// that is what the program asked for, while the innermost kernel function changes with the
+/// kernel's version. User time goes to the innermost user frame that is more than an operation on
+/// a word.
+pub(crate) fn function_of(frames: &[Frame]) -> Function {
+    let kernel: Vec<&str> =
+        frames.iter().filter(|f| in_kernel(f)).map(|f| f.function.as_str()).collect();
+    if !kernel.is_empty() {
+        let label = format!("kernel: {}", kernel_entry(&kernel));
+        return Function { kind: LineKind::Kernel, label, lock: None };
+    }
+    let label = working_function(frames).map_or("unknown function", |frame| &frame.function);
+    Function { kind: LineKind::Inflated, label: label.to_owned(), lock: None }
+}
+
+/// The way into the kernel: a system call before a page fault before an interrupt, since a fault
+/// inside a call belongs to it. Where the compiler left none of their names, the outermost kernel
+/// function that has one of its own.
+pub(crate) fn kernel_entry<'a>(functions: &[&'a str]) -> &'a str {
+    let outermost_first = || functions.iter().rev().copied();
+    if let Some(call) = outermost_first().find_map(system_call) {
+        return call;
+    }
+    if outermost_first().any(is_page_fault) {
+        return "page fault";
+    }
+    if outermost_first().any(is_interrupt) {
+        return "interrupt";
+    }
+    let named = outermost_first().find(|function| !is_entry(function) && !is_unnamed(function));
+    named.unwrap_or("entry and exit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frames::names::KERNEL;
+
+    fn stack(frames: &[(&str, &str)]) -> Vec<Frame> {
+        frames
+            .iter()
+            .map(|(function, module)| Frame {
+                function: (*function).to_owned(),
+                module: (*module).to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn kernel_time_goes_to_the_way_in() {
+        let futex = stack(&[
+            ("try_to_wake_up", KERNEL),
+            ("futex_wake", KERNEL),
+            ("__x64_sys_futex", KERNEL),
+            ("do_syscall_64", KERNEL),
+            ("pthread_mutex_unlock", "libc.so.6"),
+        ]);
+        assert_eq!(function_of(&futex).label, "kernel: futex");
+        let fault_in_call = stack(&[
+            ("exc_page_fault", KERNEL),
+            ("copy_to_user", KERNEL),
+            ("__x64_sys_pread64", KERNEL),
+        ]);
+        assert_eq!(function_of(&fault_in_call).label, "kernel: pread64");
+        let fault = stack(&[
+            ("clear_page", KERNEL),
+            ("asm_exc_page_fault", KERNEL),
+            ("memset", "libc.so.6"),
+        ]);
+        assert_eq!(function_of(&fault).label, "kernel: page fault");
+        let irq = stack(&[("handle_softirqs", KERNEL), ("asm_sysvec_call_function", KERNEL)]);
+        assert_eq!(function_of(&irq).label, "kernel: interrupt");
+        let bare = stack(&[("do_syscall_64", KERNEL), ("entry_SYSCALL_64_after_hwframe", KERNEL)]);
+        assert_eq!(function_of(&bare).label, "kernel: entry and exit");
+    }
+
+    #[test]
+    fn no_kernel_function_is_other() {
+        let read = stack(&[("pipe_read", KERNEL), ("vfs_read", KERNEL), ("ksys_read", KERNEL)]);
+        assert_eq!(function_of(&read).label, "kernel: read");
+        let tail = stack(&[
+            ("copy_page_to_iter", KERNEL),
+            ("vfs_read", KERNEL),
+            ("do_syscall_64", KERNEL),
+            ("entry_SYSCALL_64_after_hwframe", KERNEL),
+        ]);
+        assert_eq!(function_of(&tail).label, "kernel: vfs_read");
+    }
+
+    #[test]
+    fn operations_on_words_are_their_caller_s() {
+        let spin = stack(&[("core::sync::atomic::atomic_load<u32>", "app"), ("Fifo::lock", "app")]);
+        assert_eq!(function_of(&spin).label, "Fifo::lock");
+    }
+
+    #[test]
+    fn user_time_goes_to_the_innermost_function() {
+        let user = stack(&[("spin", "app"), ("work", "app"), ("main", "app")]);
+        assert_eq!(
+            function_of(&user),
+            Function { kind: LineKind::Inflated, label: "spin".to_owned(), lock: None }
+        );
+        assert_eq!(function_of(&[]).label, "unknown function");
+    }
+}

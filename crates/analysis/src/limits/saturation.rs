@@ -1,0 +1,75 @@
+//! Single threads that have no more to give.
+//!
+//! A thread on one core cannot do more than that core does, however many cores idle beside it. It
+//! loses nothing by itself: those who wait for it do. So a saturated thread is named, and the
+//! waits that it serves are charged to it: kernel workers serve waits for devices and files, other
+//! threads of the system those for a peer.
+
+use crate::limits::generator::SATURATED;
+use crate::words;
+use kneepoint_vocab::findings::{Cause, CauseKind, LevelInstruments, TaskLine};
+use kneepoint_vocab::{Fact, Level, TaskOwner, ThreadRole, TrialRecord};
+use std::collections::BTreeSet;
+
+/// Saturated threads at `level`, the busiest first. The system's client threads are none: each
+/// serves its client, and busy clients are what a measurement is for.
+pub(crate) fn saturated(
+    instruments: &[LevelInstruments],
+    level: Level,
+    trials: &[&TrialRecord],
+) -> Vec<TaskLine> {
+    let clients: BTreeSet<&str> = trials
+        .iter()
+        .flat_map(|trial| &trial.facts)
+        .filter_map(|fact| match fact {
+            Fact::ThreadTime(time) if time.role == Some(ThreadRole::Client) => {
+                Some(time.name.as_str())
+            }
+            _ => None,
+        })
+        .collect();
+    let mut found: Vec<TaskLine> = instruments
+        .iter()
+        .filter(|found| found.level == level)
+        .flat_map(|found| &found.tasks)
+        .filter(|task| match task.owner {
+            TaskOwner::Kernel | TaskOwner::Generator => true,
+            TaskOwner::System => !clients.contains(task.name.as_str()),
+            TaskOwner::Kneepoint | TaskOwner::Other => false,
+        })
+        .filter(|task| task.busiest.0 >= SATURATED)
+        .cloned()
+        .collect();
+    found.sort_by(|a, b| b.busiest.0.total_cmp(&a.busiest.0));
+    found
+}
+
+/// `kworker loop0 is saturated (98 % of a core)`.
+pub(crate) fn words_of(task: &TaskLine) -> String {
+    format!("{} is saturated ({} of a core)", task.name, words::percent(task.busiest.0.min(1.0)))
+}
+
+/// Charges waits to the saturated thread that serves them: the wait chain goes on in it.
+pub(crate) fn follow(causes: &mut [Cause], saturated: &[TaskLine]) {
+    let mut named: BTreeSet<&str> = BTreeSet::new();
+    for cause in causes.iter_mut() {
+        let serves = match cause.kind {
+            CauseKind::Device => TaskOwner::Kernel,
+            CauseKind::Peer => TaskOwner::System,
+            _ => continue,
+        };
+        let Some(task) = saturated.iter().find(|task| task.owner == serves) else { continue };
+        cause.evidence.push_str(&format!(
+            "; the waits are for {}, and {}, which serves them",
+            cause.name,
+            words_of(task)
+        ));
+        // The greatest goes by the thread's name: several of one name tell nobody which is meant.
+        if !named.insert(&task.name) {
+            continue;
+        }
+        cause.kind = CauseKind::Peer;
+        cause.name = format!("saturated thread {}", task.name);
+        cause.path.insert(0, cause.name.clone());
+    }
+}

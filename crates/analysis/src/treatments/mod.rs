@@ -1,0 +1,4 @@
+//! What helps, and against which cause.
+
+pub(crate) mod cures;
+pub(crate) mod effects;

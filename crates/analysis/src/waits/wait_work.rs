@@ -1,0 +1,250 @@
+//! CPU that a wait brings with it: going to sleep, waking the next, spinning before, the system
+//! calls of all that.
+//!
+//! An idle core that waits and a core that is busy with the waiting are two faces of one cause. So
+//! a stack taken on a core belongs to a wait when the stacks of this run say so, not when its words
+//! do. In this order:
+//!
+//! 1. *Lock managers.* Everything inside a lock manager's own sleeping functions, below a function
+//!    that was seen waiting in them, is that lock's; everything inside its waking functions is the
+//!    lock's that is waited for most.
+//! 2. *Lock machinery.* The innermost user frames are machinery, and the function that called it
+//!    is one that a waiter of that lock, or a thread that woke one, was seen in.
+//! 3. *Kernel locks* that are spun for, or taken and given back while others wait for them.
+//! 4. *Futex calls* that no stack explains are those of the lock that makes most of the waits.
+//! 5. *Other waits* (pipes, sockets, devices, timers): the scheduler's part of a system call by
+//!    whose function waiters of that kind, or those who woke them, entered it. What the call does
+//!    beside that is its own work.
+//!
+//! Waits for a request are the clients': switching for them, and waking the clients, is one kind
+//! of kernel work, whichever call it is in.
+
+use crate::frames::names::{in_kernel, is_switching, is_waiting_call};
+use crate::frames::naming::{begins_in_machinery, naming_frames, wakes_by_manager};
+use crate::frames::stacks::{Function, Stacks, function_of, kernel_entry};
+use crate::number::seconds;
+use crate::waits::groups::Groups;
+use crate::waits::requests::is_request_key;
+use kneepoint_vocab::findings::{CauseKind, LineKind};
+use kneepoint_vocab::{Clients, Fact, Frame, StackKind, StackWeight, TrialRecord, WaitReason};
+use std::collections::BTreeMap;
+
+/// Switching for requests, and waking those who wait for an answer.
+const FOR_REQUESTS: &str = "kernel: switches between requests and answers";
+
+/// A wait group, or the wait for a request.
+type Whose = Option<usize>;
+
+/// Weights by whose they are.
+type Votes = BTreeMap<Whose, f64>;
+
+/// Which wait the CPU of a stack belongs to.
+pub(crate) struct WaitWork {
+    clients: Clients,
+    /// By the function that called lock machinery.
+    callers: BTreeMap<String, usize>,
+    /// By the way into the kernel and the function that took it.
+    sites: BTreeMap<Site, Whose>,
+    /// The lock of lock managers that is waited for most.
+    managed: Option<usize>,
+    /// The lock or condition that makes most of the futex waits, where one does.
+    futex: Option<usize>,
+}
+
+/// A system call, and the function that made it.
+type Site = (String, String);
+
+impl WaitWork {
+    /// From the stacks of waiters and wakers.
+    pub(crate) fn build(
+        trials: &[&TrialRecord],
+        groups: &Groups,
+        stacks: &Stacks<'_>,
+        clients: Clients,
+    ) -> Self {
+        let mut seen = Seen::default();
+        for trial in trials {
+            for fact in &trial.facts {
+                match fact {
+                    Fact::Stack(stack) => seen.add(trial, stack, groups, stacks, clients),
+                    Fact::Wait(wait) => {
+                        if let Some(group) = groups.of(trial, &wait.key)
+                            && is_futex(wait.key.reason)
+                        {
+                            *seen.futex.entry(Some(group)).or_default() += seconds(wait.blocked);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let all_futex: f64 = seen.futex.values().sum();
+        let most = heaviest(&seen.futex).filter(|(_, weight)| weight * 2.0 > all_futex);
+        let callers = seen
+            .callers
+            .iter()
+            .filter_map(|(caller, votes)| Some((caller.clone(), heaviest(votes)?.0?)));
+        let sites =
+            seen.sites.iter().filter_map(|(site, votes)| Some((site.clone(), heaviest(votes)?.0)));
+        Self {
+            clients,
+            callers: callers.collect(),
+            sites: sites.collect(),
+            managed: heaviest(&seen.managed).and_then(|(group, _)| group),
+            futex: most.and_then(|(group, _)| group),
+        }
+    }
+
+    /// What a stack taken on a core counts for.
+    pub(crate) fn classify(&self, frames: &[Frame], groups: &Groups) -> Function {
+        let plain = spinning(frames).unwrap_or_else(|| function_of(frames));
+        let group = match self.whose(frames, groups) {
+            Some(Some(group)) => group,
+            Some(None) => {
+                let label = FOR_REQUESTS.to_owned();
+                return Function { kind: LineKind::Kernel, label, lock: None };
+            }
+            None => return plain,
+        };
+        let what = &groups.list[group];
+        let name = &what.name;
+        let label = match (plain.kind, plain.label.as_str()) {
+            (LineKind::Kernel, _) if what.kind == CauseKind::KernelLock => {
+                format!("spinning for {name}")
+            }
+            (LineKind::Kernel, "kernel: futex") => format!("futex calls of {name}"),
+            (LineKind::Kernel, _) => format!("system calls of {name}"),
+            _ => format!("lock and unlock of {name}"),
+        };
+        Function { kind: plain.kind, label, lock: Some(group) }
+    }
+
+    fn whose(&self, frames: &[Frame], groups: &Groups) -> Option<Whose> {
+        if let Some(group) = groups.polled_for(frames) {
+            return Some(Some(group));
+        }
+        if wakes_by_manager(frames) && self.managed.is_some() {
+            return Some(self.managed);
+        }
+        if let Some(caller) = machinery_caller(frames)
+            && let Some(group) = self.callers.get(&caller)
+        {
+            return Some(Some(*group));
+        }
+        if let Some(group) = groups.spun_for(frames) {
+            return Some(Some(group));
+        }
+        let entry = entry(frames)?;
+        if entry == "futex" {
+            return self.futex.map(Some);
+        }
+        let switching = || frames.iter().any(|f| in_kernel(f) && is_switching(&f.function));
+        if !is_waiting_call(&entry) && !switching() {
+            return None;
+        }
+        let site = naming_frames(frames).into_iter().next().map(|name| (entry.clone(), name));
+        match site.and_then(|site| self.sites.get(&site)) {
+            Some(whose) => Some(*whose),
+            None if self.clients == Clients::Apart && is_exchange(&entry) => Some(None),
+            None => None,
+        }
+    }
+}
+
+/// What the stacks of waiters and wakers vote for.
+#[derive(Default)]
+struct Seen {
+    callers: BTreeMap<String, Votes>,
+    sites: BTreeMap<Site, Votes>,
+    managed: Votes,
+    futex: Votes,
+}
+
+impl Seen {
+    fn add(
+        &mut self,
+        trial: &TrialRecord,
+        stack: &StackWeight,
+        groups: &Groups,
+        stacks: &Stacks<'_>,
+        clients: Clients,
+    ) {
+        let Some(key) = stack.wait.as_ref().filter(|_| stack.kind != StackKind::OnCpu) else {
+            return;
+        };
+        let (frames, weight) = (stacks.frames(stack.stack), seconds(stack.weight));
+        if let Some(group) = groups.polled_for(frames) {
+            *self.managed.entry(Some(group)).or_default() += weight;
+            return;
+        }
+        if wakes_by_manager(frames) {
+            return;
+        }
+        let whose = match clients {
+            Clients::Apart if is_request_key(key) => None,
+            _ => match groups.of(trial, key) {
+                Some(group) => Some(group),
+                None => return,
+            },
+        };
+        if let Some(caller) = machinery_caller(frames).filter(|_| is_futex(key.reason)) {
+            *self.callers.entry(caller).or_default().entry(whose).or_default() += weight;
+        } else if let Some(entry) = entry(frames)
+            && let Some(name) = naming_frames(frames).into_iter().next()
+        {
+            *self.sites.entry((entry, name)).or_default().entry(whose).or_default() += weight;
+        }
+    }
+}
+
+fn heaviest(votes: &Votes) -> Option<(Whose, f64)> {
+    let best = votes.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)));
+    best.map(|(whose, weight)| (*whose, *weight))
+}
+
+fn is_futex(reason: WaitReason) -> bool {
+    matches!(reason, WaitReason::UserLock | WaitReason::Condition)
+}
+
+/// A thread that yields its core to spin on is at work in the function that spins.
+fn spinning(frames: &[Frame]) -> Option<Function> {
+    let yields = entry(frames).is_some_and(|entry| entry == "sched_yield");
+    let label = naming_frames(frames).into_iter().next().filter(|_| yields)?;
+    Some(Function { kind: LineKind::Inflated, label, lock: None })
+}
+
+/// The function that called the lock machinery which the stack begins in, where the kernel does
+/// nothing below it but a futex call.
+fn machinery_caller(frames: &[Frame]) -> Option<String> {
+    let in_futex = entry(frames).is_none_or(|entry| is_waiting_call(&entry));
+    let begins = in_futex && begins_in_machinery(frames);
+    begins.then(|| naming_frames(frames).into_iter().next()).flatten()
+}
+
+/// The way into the kernel, where the stack is in it.
+fn entry(frames: &[Frame]) -> Option<String> {
+    let kernel: Vec<&str> =
+        frames.iter().filter(|frame| in_kernel(frame)).map(|f| f.function.as_str()).collect();
+    (!kernel.is_empty()).then(|| kernel_entry(&kernel).to_owned())
+}
+
+/// Calls by which requests come and answers go.
+fn is_exchange(call: &str) -> bool {
+    [
+        "sendto",
+        "sendmsg",
+        "write",
+        "writev",
+        "recvfrom",
+        "recvmsg",
+        "read",
+        "readv",
+        "epoll_wait",
+        "epoll_pwait",
+        "poll",
+        "ppoll",
+        "select",
+        "pselect6",
+    ]
+    .contains(&call)
+}
