@@ -33,7 +33,7 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
         let recipe = options.out.join(format!("{name}-aa.toml"));
         std::fs::write(&recipe, alone(name)?)?;
         let findings = one(&options, &recipe, number)?;
-        let (verdict, line) = told(&findings);
+        let (verdict, line) = reported(&findings);
         let claimed = verdict == "better" || verdict == "worse";
         claims += u32::from(claimed);
         println!("{number:>3}  {name:<24} {line}");
@@ -129,7 +129,7 @@ fn one(options: &Options, recipe: &Path, number: u32) -> Result<Value> {
 }
 
 /// The control's verdict, and a line for people.
-fn told(findings: &Value) -> (String, String) {
+fn reported(findings: &Value) -> (String, String) {
     let effects = findings["effects"].as_array().map_or(&[][..], Vec::as_slice);
     let control = effects.iter().find(|effect| effect["role"] == "control");
     let Some(control) = control else { return ("absent".to_owned(), "no control".to_owned()) };
@@ -169,7 +169,7 @@ mod tests {
         };
         let findings =
             json!({ "effects": [effect("treatment", "better"), effect("control", "worse")] });
-        assert_eq!(told(&findings).0, "worse");
-        assert_eq!(told(&json!({})).0, "absent");
+        assert_eq!(reported(&findings).0, "worse");
+        assert_eq!(reported(&json!({})).0, "absent");
     }
 }

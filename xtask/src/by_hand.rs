@@ -16,7 +16,7 @@ use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{Setup, placement};
 use kneepoint_stats::random::Generator;
-use kneepoint_vocab::ArmId;
+use kneepoint_vocab::VariantId;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
     let setup = Setup {
         server: options.program.clone(),
         scratch: scratch.path().to_owned(),
-        arm: ArmId::new(ArmId::BASELINE),
+        variant: VariantId::new(VariantId::BASELINE),
         settings: recipe.settings.clone(),
         start: 0,
         max_clients: clients.last().copied().unwrap_or(1),

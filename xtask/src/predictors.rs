@@ -80,8 +80,8 @@ fn read(folder: &Path) -> Result<Vec<Series>> {
 
 /// Cores that a series' name tells: `c5|16vcpu|...`.
 fn cores(name: &str) -> u32 {
-    let told = name.split('|').find_map(|part| part.strip_suffix("vcpu")?.parse().ok());
-    told.unwrap_or(u32::MAX)
+    let reported = name.split('|').find_map(|part| part.strip_suffix("vcpu")?.parse().ok());
+    reported.unwrap_or(u32::MAX)
 }
 
 /// Series of one application, or one machine, are alike.

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_flags_are_told_apart() {
+    fn names_and_flags_are_distinguished() {
         let flags = ["mariadb-oltp-ro", "--budget", "40s", "--protocol", "published"];
         let options = parse(&flags).unwrap();
         assert_eq!(options.protocol.as_deref(), Some("published"));

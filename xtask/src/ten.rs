@@ -120,7 +120,7 @@ struct Story {
     first_is_lock: bool,
     first_path: Vec<String>,
     first_share: f64,
-    /// The greatest ratio against the baseline: arm, value, low, high.
+    /// The greatest ratio against the baseline: variant, value, low, high.
     cure: Option<(String, f64, f64, f64)>,
     /// Each decoy's verdict, in the order of [`DECOYS`].
     decoys: Vec<String>,
@@ -154,11 +154,11 @@ impl Story {
     fn line(&self) -> String {
         let cure = self.cure.as_ref().map_or_else(
             || "none".to_owned(),
-            |(arm, value, low, high)| format!("{arm} {value:.2} [{low:.2}, {high:.2}]"),
+            |(variant, value, low, high)| format!("{variant} {value:.2} [{low:.2}, {high:.2}]"),
         );
         format!(
-            "{:.1} s  first: {} {:.0} %  cure: {cure}  decoys: {}  closes: core {:.2} %, thread \
-             {:.2} %  floor {:.1} %  collector {:.2} %, on/off {:.3}",
+            "{:.1} s  first: {} {:.0} %  cure: {cure}  decoys: {}  unaccounted: core {:.2} %, \
+             thread {:.2} %  floor {:.1} %  collector {:.2} %, on/off {:.3}",
             self.elapsed,
             self.first_name,
             100.0 * self.first_share,
@@ -205,20 +205,20 @@ fn best_cure(findings: &Value) -> Option<(String, f64, f64, f64)> {
         .map(|effect| {
             let ratio = &effect["ratio"];
             let (value, low) = (number(&ratio["value"]), number(&ratio["low"]));
-            (text(&effect["arm"]), value, low, number(&ratio["high"]))
+            (text(&effect["variant"]), value, low, number(&ratio["high"]))
         })
         .max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn verdict(findings: &Value, arm: &str) -> String {
-    let found = items(&findings["effects"]).iter().find(|effect| effect["arm"] == arm);
+fn verdict(findings: &Value, variant: &str) -> String {
+    let found = items(&findings["effects"]).iter().find(|effect| effect["variant"] == variant);
     found.map_or_else(|| "absent".to_owned(), |effect| text(&effect["verdict"]["verdict"]))
 }
 
 /// The greatest unattributed share over the levels; infinite where one is missing.
 fn worst_closure(findings: &Value, ledger: &str) -> f64 {
     let levels = items(&findings["ledgers"]);
-    let shares = levels.iter().map(|level| level[ledger]["closes_to"].as_f64());
+    let shares = levels.iter().map(|level| level[ledger]["unaccounted"].as_f64());
     let worst = shares.map(|share| share.unwrap_or(f64::INFINITY)).reduce(f64::max);
     worst.unwrap_or(f64::INFINITY)
 }
@@ -246,19 +246,19 @@ mod tests {
             "causes": [{ "kind": "lock", "name": "mutex", "share": { "value": 0.78 },
                          "path": ["sqlite3BtreeEnter", "sqlite3VdbeEnter"] }],
             "effects": [
-                { "arm": "control", "role": "control", "over": "baseline",
+                { "variant": "control", "role": "control", "over": "baseline",
                   "ratio": { "value": 9.0, "low": 8.0, "high": 10.0 } },
-                { "arm": "cure", "role": "treatment", "over": "baseline",
+                { "variant": "cure", "role": "treatment", "over": "baseline",
                   "ratio": { "value": 4.0, "low": 3.8, "high": 4.3 },
                   "verdict": { "verdict": "better" } },
-                { "arm": DECOYS[0], "role": "treatment", "over": "baseline", "ratio": null,
+                { "variant": DECOYS[0], "role": "treatment", "over": "baseline", "ratio": null,
                   "verdict": { "verdict": "no-effect", "smallest": 0.05 } },
-                { "arm": DECOYS[1], "role": "treatment", "over": "baseline", "ratio": null,
+                { "variant": DECOYS[1], "role": "treatment", "over": "baseline", "ratio": null,
                   "verdict": { "verdict": "no-effect", "smallest": 0.05 } },
             ],
             "ledgers": [
-                { "core": { "closes_to": 0.003 }, "thread": { "closes_to": 0.001 } },
-                { "core": { "closes_to": 0.011 }, "thread": { "closes_to": 0.002 } },
+                { "core": { "unaccounted": 0.003 }, "thread": { "unaccounted": 0.001 } },
+                { "core": { "unaccounted": 0.011 }, "thread": { "unaccounted": 0.002 } },
             ],
             "noise": { "floor": 0.04 },
             "collector": { "programs": { "value": 0.018 }, "on_off": { "value": 0.99 } },
@@ -283,7 +283,7 @@ mod tests {
             ("/effects/1/ratio/low", json!(0.9)),
             ("/effects/1/ratio/value", json!(1.9)),
             ("/effects/2/verdict/verdict", json!("better")),
-            ("/ledgers/1/core/closes_to", json!(0.03)),
+            ("/ledgers/1/core/unaccounted", json!(0.03)),
             ("/ledgers", json!([])),
         ] {
             let mut findings = findings();
@@ -294,10 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn the_price_of_all_runs_is_told_with_its_interval() {
+    fn the_price_of_all_runs_is_reported_with_its_interval() {
         // Logarithms -0.04, -0.02 and 0: mean -0.02, half-width 4.303 x 0.02 / sqrt(3).
-        let told = pooled(&[(-0.04_f64).exp(), (-0.02_f64).exp(), 1.0, f64::NAN]);
-        assert_eq!(told, "collector on/off over 3 runs 0.980 [0.933-1.030]");
+        let reported = pooled(&[(-0.04_f64).exp(), (-0.02_f64).exp(), 1.0, f64::NAN]);
+        assert_eq!(reported, "collector on/off over 3 runs 0.980 [0.933-1.030]");
         assert_eq!(pooled(&[0.98]), "collector on/off: no interval from 1 runs");
     }
 

@@ -8,13 +8,15 @@ use crate::{Limits, Swept, words};
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, Curve, CurvePoint, Effect, Lost, Shape, TreatedCurve, Verdict,
 };
-use kneepoint_vocab::{ArmId, ArmRole, Estimate, Level, PerSecond, Proven, Ratio, TaskOwner};
+use kneepoint_vocab::{
+    Estimate, Level, PerSecond, Proven, Ratio, TaskOwner, VariantId, VariantRole,
+};
 
 /// A share whose interval begins below this might as well be nothing.
 const NEARLY_NONE: f64 = 0.05;
 
 /// What the sentence is made from.
-pub(crate) struct Told<'a> {
+pub(crate) struct Reported<'a> {
     pub(crate) sweep: &'a Swept,
     pub(crate) causes: &'a [Cause],
     pub(crate) lost: Option<&'a Lost>,
@@ -25,22 +27,22 @@ pub(crate) struct Told<'a> {
 }
 
 /// Where it stops scaling, why, and what cures it.
-pub(crate) fn headline(told: &Told<'_>) -> String {
-    if told.sweep.curve.points.is_empty() {
+pub(crate) fn headline(reported: &Reported<'_>) -> String {
+    if reported.sweep.curve.points.is_empty() {
         return "Nothing was measured.".to_owned();
     }
-    let mut parts = vec![scaling(told)];
-    parts.extend(told.sweep.fewer.as_ref().map(fewer_cores));
-    let limits = told.limits.limiting_generator();
+    let mut parts = vec![scaling(reported)];
+    parts.extend(reported.sweep.fewer.as_ref().map(fewer_cores));
+    let limits = reported.limits.limiting_generator();
     parts.extend(limits.map(|one| format!("the load generator limits it: {}", remedy(one))));
-    parts.extend(why(told));
-    parts.extend(saturated(told, limits.is_some()));
-    let (cured, by) = cure(told.causes, told.effects);
+    parts.extend(why(reported));
+    parts.extend(saturated(reported, limits.is_some()));
+    let (cured, by) = cure(reported.causes, reported.effects);
     parts.extend(cured);
-    if let Some(further) = furthest(&told.sweep.treated.curves) {
+    if let Some(further) = furthest(&reported.sweep.treated.curves) {
         let treated = scales_with(further);
         match (parts.last_mut(), by) {
-            (Some(cured), Some(arm)) if *arm == further.arm => {
+            (Some(cured), Some(variant)) if *variant == further.variant => {
                 cured.push_str(&format!(", which {treated}"));
             }
             _ => parts.push(format!("{} {treated}", further.label)),
@@ -68,17 +70,17 @@ fn fewer_cores(fewer: &Fewer) -> String {
 }
 
 /// The busiest saturated thread, unless a cause or the word on the generator names it already.
-fn saturated(told: &Told<'_>, generator_limits: bool) -> Option<String> {
-    let first = told.limits.saturated.iter().find(|task| {
-        let named = told.causes.first().is_some_and(|cause| cause.name.contains(&task.name));
+fn saturated(reported: &Reported<'_>, generator_limits: bool) -> Option<String> {
+    let first = reported.limits.saturated.iter().find(|task| {
+        let named = reported.causes.first().is_some_and(|cause| cause.name.contains(&task.name));
         !(named || generator_limits && task.owner == TaskOwner::Generator)
     });
     first.map(words_of)
 }
 
-fn scaling(told: &Told<'_>) -> String {
-    let (curve, scales) = (&told.sweep.curve, told.scales);
-    let several = told.sweep.by_cores.len() > 1;
+fn scaling(reported: &Reported<'_>) -> String {
+    let (curve, scales) = (&reported.sweep.curve, reported.scales);
+    let several = reported.sweep.by_cores.len() > 1;
     let on = |clients: String| match curve.knee.level.cores {
         cores if several => format!("{clients} on {}", words::counted(cores, "core")),
         _ => clients,
@@ -140,17 +142,17 @@ fn rate(point: &CurvePoint) -> String {
 }
 
 /// Why throughput is lost, as far as the intervals tell.
-fn why(told: &Told<'_>) -> Option<String> {
-    if let Some(at) = told.at_bound {
+fn why(reported: &Reported<'_>) -> Option<String> {
+    if let Some(at) = reported.at_bound {
         return Some(at_bound::clause(at));
     }
-    if let Some(little) = nothing_lost(told) {
+    if let Some(little) = nothing_lost(reported) {
         return Some(little);
     }
-    let first = told.causes.first()?;
+    let first = reported.causes.first()?;
     let (share, object) = (&first.share, object(first));
     let of = words::percent(share.value.0);
-    if !told.sweep.has_intervals {
+    if !reported.sweep.has_intervals {
         return Some(format!("the cause is not settled (first: {object}; measured once)"));
     }
     if share.low.0 < NEARLY_NONE {
@@ -165,8 +167,8 @@ fn why(told: &Told<'_>) -> Option<String> {
 }
 
 /// That hardly anything is lost, where that is so and the level is not at its bound anyway.
-fn nothing_lost(told: &Told<'_>) -> Option<String> {
-    let lost = told.lost.filter(|lost| !lost.explained && !told.scales)?;
+fn nothing_lost(reported: &Reported<'_>) -> Option<String> {
+    let lost = reported.lost.filter(|lost| !lost.explained && !reported.scales)?;
     let (cores, of) = (words::quantity(lost.cores.value.0.max(0.0)), words::quantity(lost.of.0));
     Some(format!("nothing to explain: {cores} of {of} cores lost"))
 }
@@ -180,7 +182,7 @@ fn object(cause: &Cause) -> String {
         CauseKind::Kernel => ("kernel work", true),
         CauseKind::Function => ("more CPU per operation", !name.starts_with("more CPU")),
         CauseKind::Device => ("a device", true),
-        CauseKind::Peer => ("waiting for another thread", true),
+        CauseKind::Thread => ("waiting for another thread", true),
         CauseKind::Scheduler => ("the scheduler", false),
         CauseKind::Generator => ("the load generator", false),
         CauseKind::Other => ("one kind of wait", true),
@@ -194,23 +196,23 @@ fn object(cause: &Cause) -> String {
     format!("{kind}, {name}")
 }
 
-/// The greatest proven cure, and its arm; of the first cause, if there is one for it.
-fn cure<'a>(causes: &[Cause], effects: &'a [Effect]) -> (Option<String>, Option<&'a ArmId>) {
+/// The greatest proven cure, and its variant; of the first cause, if there is one for it.
+fn cure<'a>(causes: &[Cause], effects: &'a [Effect]) -> (Option<String>, Option<&'a VariantId>) {
     let ratio = |effect: &Effect| effect.ratio.map_or(0.0, |ratio| ratio.value.0);
     let better = || {
-        effects
-            .iter()
-            .filter(|effect| effect.role == ArmRole::Treatment && effect.verdict == Verdict::Better)
+        effects.iter().filter(|effect| {
+            effect.role == VariantRole::Treatment && effect.verdict == Verdict::Better
+        })
     };
     let of_first = causes
         .first()
         .and_then(|cause| cause.cured_by.as_ref())
-        .and_then(|arm| better().find(|effect| &effect.arm == arm));
+        .and_then(|variant| better().find(|effect| &effect.variant == variant));
     let best = better().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     if let Some(effect) = of_first.or(best) {
         let factor = effect.ratio.as_ref().map(with_interval).unwrap_or_default();
         let open = if effect.proven == Proven::Unproven { " (unproven)" } else { "" };
-        return (Some(format!("{factor} with {}{open}", effect.label)), Some(&effect.arm));
+        return (Some(format!("{factor} with {}{open}", effect.label)), Some(&effect.variant));
     }
     (uncured(effects), None)
 }
@@ -219,12 +221,12 @@ fn cure<'a>(causes: &[Cause], effects: &'a [Effect]) -> (Option<String>, Option<
 /// so.
 fn uncured(effects: &[Effect]) -> Option<String> {
     let tried: Vec<&Effect> =
-        effects.iter().filter(|effect| effect.role == ArmRole::Treatment).collect();
+        effects.iter().filter(|effect| effect.role == VariantRole::Treatment).collect();
     let open = |effect: &&&Effect| matches!(effect.verdict, Verdict::Undecided { .. });
     let unproven = tried.iter().filter(|effect| effect.verdict == Verdict::Invalid).count();
     let undecided = tried.iter().filter(open).count();
     let all = tried.len();
-    let told = match (undecided, unproven) {
+    let reported = match (undecided, unproven) {
         _ if all == 0 => return None,
         (0, 0) => return Some("no variant tried helps".to_owned()),
         (0, _) => format!("{unproven} of {all} not proven active"),
@@ -234,7 +236,7 @@ fn uncured(effects: &[Effect]) -> Option<String> {
         _ if undecided == all => return Some(format!("all {all} variants tried are undecided")),
         _ => format!("{undecided} of {all} undecided"),
     };
-    Some(format!("no variant is shown to help ({told})"))
+    Some(format!("no variant is shown to help ({reported})"))
 }
 
 /// `3.4× [2.8–4.2]`; bare where there is no interval.
@@ -263,10 +265,10 @@ mod tests {
 
     fn effect(label: &str, verdict: Verdict) -> Effect {
         Effect {
-            arm: ArmId(label.to_owned()),
-            role: ArmRole::Treatment,
+            variant: VariantId(label.to_owned()),
+            role: VariantRole::Treatment,
             label: label.to_owned(),
-            over: ArmId(ArmId::BASELINE.to_owned()),
+            over: VariantId(VariantId::BASELINE.to_owned()),
             changes: Vec::new(),
             ratio: Some(Estimate::of(1.1, 0.7, 1.7)),
             throughput: None,
@@ -301,9 +303,9 @@ mod tests {
     fn a_cure_has_its_interval() {
         let mut cured = effect("private caches", Verdict::Better);
         cured.ratio = Some(Estimate::of(3.4, 2.8, 4.2));
-        let (said, arm) = cure(&[], std::slice::from_ref(&cured));
+        let (said, variant) = cure(&[], std::slice::from_ref(&cured));
         assert_eq!(said.as_deref(), Some("3.4× [2.8–4.2] with private caches"));
-        assert_eq!(arm, Some(&cured.arm));
+        assert_eq!(variant, Some(&cured.variant));
         cured.proven = Proven::Unproven;
         cured.ratio = Some(Estimate::of(3.401, 3.401, 3.401));
         let (said, _) = cure(&[], std::slice::from_ref(&cured));

@@ -54,7 +54,7 @@ use kneepoint_vocab::findings::{
     Lost, Nameless, Severity, Superlinear, TaskLine, Unsteady,
 };
 use kneepoint_vocab::units::{Cores, Ratio};
-use kneepoint_vocab::{ArmId, ArmRole, Findings, Level, RunRecord, StackKind, TrialRecord};
+use kneepoint_vocab::{Findings, Level, RunRecord, StackKind, TrialRecord, VariantId, VariantRole};
 use std::collections::BTreeMap;
 
 /// Version of [`Findings`] that this crate makes.
@@ -135,7 +135,7 @@ impl Concluded<'_> {
             unsteady: &odd.unsteady,
             nameless: &odd.nameless,
         });
-        let headline = headline::headline(&headline::Told {
+        let headline = headline::headline(&headline::Reported {
             sweep: &sweep,
             causes: &causes,
             lost: lost.as_ref(),
@@ -189,7 +189,7 @@ fn named<'a>(record: &'a RunRecord, counting: &[&TrialRecord]) -> (Stacks<'a>, G
 }
 
 fn of_baseline<'a>(trials: &[&'a TrialRecord]) -> Vec<&'a TrialRecord> {
-    trials.iter().copied().filter(|trial| trial.id.arm.0 == ArmId::BASELINE).collect()
+    trials.iter().copied().filter(|trial| trial.id.variant.0 == VariantId::BASELINE).collect()
 }
 
 /// What the sweep's throughputs say.
@@ -337,7 +337,7 @@ impl Why<'_> {
 
     /// Where treatments were tried, if there were some and elsewhere.
     fn effects_at(&self, effects: &[Effect]) -> Option<Level> {
-        let some = effects.iter().any(|effect| effect.role == ArmRole::Treatment);
+        let some = effects.iter().any(|effect| effect.role == VariantRole::Treatment);
         (some && self.tried != self.story.level).then_some(self.tried)
     }
 

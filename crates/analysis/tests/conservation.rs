@@ -20,7 +20,7 @@ fn cell() -> impl Strategy<Value = Cell> {
         .prop_map(|(a, b, c, d)| Cell {
             throughput: a.0,
             system: a.1,
-            foreign: a.2,
+            others: a.2,
             generator: a.3.0,
             kernel: a.3.1,
             idle_lock: b.0,
@@ -37,8 +37,8 @@ fn cell() -> impl Strategy<Value = Cell> {
 fn disposition() -> impl Strategy<Value = Disposition> {
     prop_oneof![
         6 => Just(Disposition::Kept),
-        1 => Just(Disposition::Polluted),
-        1 => Just(Disposition::KeptPolluted),
+        1 => Just(Disposition::Disturbed),
+        1 => Just(Disposition::KeptDisturbed),
         1 => Just(Disposition::Failed { reason: "gone".to_owned() }),
     ]
 }
@@ -65,7 +65,7 @@ fn waits_for(trial: &mut TrialRecord, key: Option<WaitKey>) {
     }
 }
 
-/// Trials with plausible facts in any arrangement of phases, arms, starts, blocks and levels.
+/// Trials with plausible facts in any arrangement of phases, variants, starts, blocks and levels.
 fn plausible() -> impl Strategy<Value = RunRecord> {
     let clients = prop::sample::select(vec![1_u32, 2, 8]);
     let one = (0_u32..5, 0_usize..4, 0_u32..3, clients, (cell(), request(), 1_u32..3));
@@ -79,9 +79,17 @@ fn plausible() -> impl Strategy<Value = RunRecord> {
             record.plan.generator_cores = generator_cores;
         }
         record.plan.seed = seed;
-        record.plan.arms.push(arm("other", ArmRole::Treatment, ArmId::BASELINE));
-        record.plan.arms.push(arm(ArmId::CONTROL, ArmRole::Control, ArmId::BASELINE));
-        record.plan.arms.push(arm(ArmId::UNPROBED, ArmRole::Unprobed, ArmId::BASELINE));
+        record.plan.variants.push(variant("other", VariantRole::Treatment, VariantId::BASELINE));
+        record.plan.variants.push(variant(
+            VariantId::CONTROL,
+            VariantRole::Control,
+            VariantId::BASELINE,
+        ));
+        record.plan.variants.push(variant(
+            VariantId::UNPROBED,
+            VariantRole::Unprobed,
+            VariantId::BASELINE,
+        ));
         for ((block, which, start, clients, what), phase, disposition, facts) in trials {
             let (cell, key, cores) = what;
             let name = ["baseline", "other", "control", "unprobed"][which];
@@ -95,7 +103,7 @@ fn plausible() -> impl Strategy<Value = RunRecord> {
             record.trials.push(trial);
         }
         if seed % 2 == 0 {
-            record.plan.sweep_arms = vec![ArmId::new("other")];
+            record.plan.sweep_variants = vec![VariantId::new("other")];
         }
         if !ended {
             record.end = None;
@@ -104,7 +112,7 @@ fn plausible() -> impl Strategy<Value = RunRecord> {
     })
 }
 
-/// Any counts at all, up to the greatest: torn clocks, zeros, missing arms.
+/// Any counts at all, up to the greatest: torn clocks, zeros, missing variants.
 fn absurd() -> impl Strategy<Value = RunRecord> {
     let nanos = || prop_oneof![Just(0_u64), 0_u64..5_000_000_000, Just(u64::MAX), any::<u64>()];
     let numbers = prop::collection::vec(nanos(), 16);
@@ -121,7 +129,7 @@ fn absurd() -> impl Strategy<Value = RunRecord> {
                         core.total = Nanos(n[4]);
                         core.idle = Nanos(n[5]);
                         core.steal = Nanos(n[6]);
-                        core.foreign = Nanos(n[7]);
+                        core.others = Nanos(n[7]);
                     }
                     Fact::ThreadTime(time) => {
                         time.running = Nanos(n[8]);

@@ -9,18 +9,18 @@ use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::*;
 
 /// Every slice was kept although disturbed, by this much.
-fn disturbed(foreign: f64, steal: f64) -> Findings {
+fn disturbed(others: f64, steal: f64) -> Findings {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 4, locked);
     for trial in &mut record.trials {
-        trial.disposition = Disposition::KeptPolluted;
-        trial.pollution = Pollution { foreign: Ratio(foreign), steal: Ratio(steal) };
+        trial.disposition = Disposition::KeptDisturbed;
+        trial.interference = Interference { others: Ratio(others), steal: Ratio(steal) };
     }
     analyse(&record)
 }
 
 #[test]
-fn pollution_is_judged_by_its_size() {
+fn interference_is_judged_by_its_size() {
     let much = disturbed(0.08, 0.04);
     assert!(!much.trustworthy, "{:?}", much.caveats);
     assert!(says(&much, "other processes took 8.0 % and the hypervisor 4.0 %"));
@@ -32,21 +32,21 @@ fn pollution_is_judged_by_its_size() {
 }
 
 #[test]
-fn a_gross_slice_does_not_count_and_the_worst_is_told() {
+fn a_gross_slice_does_not_count_and_the_worst_is_reported() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 6, locked);
     let clean = analyse(&record);
     let mut gross = record.trials[0].clone();
     gross.id.attempt = 1;
-    gross.pollution = Pollution { foreign: Ratio(0.5), steal: Ratio(0.0) };
+    gross.interference = Interference { others: Ratio(0.5), steal: Ratio(0.0) };
     gross.operations *= 5;
-    gross.disposition = Disposition::KeptPolluted;
+    gross.disposition = Disposition::KeptDisturbed;
     record.trials.push(gross.clone());
     gross.id.attempt = 2;
     gross.disposition = Disposition::Spoiled { reason: "its window lasted 9 s".to_owned() };
     record.trials.push(gross);
-    record.trials[3].disposition = Disposition::KeptPolluted;
-    record.trials[3].pollution.foreign = Ratio(0.15);
+    record.trials[3].disposition = Disposition::KeptDisturbed;
+    record.trials[3].interference.others = Ratio(0.15);
     let findings = analyse(&record);
     assert_eq!(findings.curve.points[0], clean.curve.points[0]);
     assert!(says(&findings, "in the worst other processes took 15"), "{:?}", findings.caveats);
@@ -59,8 +59,8 @@ fn gross_slices_count_where_there_are_no_others() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 6, locked);
     for trial in &mut record.trials {
-        trial.disposition = Disposition::KeptPolluted;
-        trial.pollution.foreign = Ratio(0.5);
+        trial.disposition = Disposition::KeptDisturbed;
+        trial.interference.others = Ratio(0.5);
     }
     let findings = analyse(&record);
     assert_eq!(findings.curve.points.len(), 2);

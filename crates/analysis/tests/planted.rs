@@ -46,7 +46,14 @@ fn one_lock_of_several_processes_and_callers_is_one_cause() {
             let mut cell = locked(clients);
             cell.lock_stack = if block % 2 == 0 { 2 } else { 3 };
             let start = block / 2;
-            record.trials.push(trial(Phase::Sweep, block, ArmId::BASELINE, start, clients, &cell));
+            record.trials.push(trial(
+                Phase::Sweep,
+                block,
+                VariantId::BASELINE,
+                start,
+                clients,
+                &cell,
+            ));
         }
     }
     let findings = analyse(&record);
@@ -55,7 +62,7 @@ fn one_lock_of_several_processes_and_callers_is_one_cause() {
 }
 
 #[test]
-fn slices_without_an_operation_are_told_and_enter_no_estimate() {
+fn slices_without_an_operation_are_reported_and_enter_no_estimate() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 5, scaling);
     let without = analyse(&record);
@@ -120,7 +127,7 @@ fn more_cpu_for_one_operation_is_charged_to_the_function() {
 }
 
 #[test]
-fn cores_not_asked_for_are_no_loss() {
+fn unused_cores_are_no_loss() {
     let mut record = empty(&[1, 2], 1);
     sweep(&mut record, 4, scaling);
     let findings = analyse(&record);
@@ -149,7 +156,7 @@ fn idle_workers_are_never_causes() {
         }));
     }
     let findings = analyse(&record);
-    assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Peer));
+    assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Thread));
     assert_eq!(findings.causes[0].kind, CauseKind::Lock);
 }
 
@@ -204,25 +211,37 @@ fn unclosed_ledger_is_not_trusted() {
     sweep(&mut record, 4, |clients| Cell { idle_lock: 1.0, ..locked(clients) });
     let findings = analyse(&record);
     let focus = findings.ledgers.iter().find(|l| l.level.clients == 2).unwrap();
-    assert!(focus.core.closes_to.0 > 0.1);
+    assert!(focus.core.unaccounted.0 > 0.1);
     assert!(!findings.trustworthy);
 }
 
 fn with_effects(treated: f64, blocks: u32, active: bool) -> RunRecord {
     let mut record = empty(&[1, 2], 2);
-    record.plan.arms.push(arm("private", ArmRole::Treatment, ArmId::BASELINE));
-    record.plan.arms.push(arm(ArmId::CONTROL, ArmRole::Control, ArmId::BASELINE));
-    record.plan.arms.push(arm(ArmId::UNPROBED, ArmRole::Unprobed, ArmId::BASELINE));
+    record.plan.variants.push(variant("private", VariantRole::Treatment, VariantId::BASELINE));
+    record.plan.variants.push(variant(
+        VariantId::CONTROL,
+        VariantRole::Control,
+        VariantId::BASELINE,
+    ));
+    record.plan.variants.push(variant(
+        VariantId::UNPROBED,
+        VariantRole::Unprobed,
+        VariantId::BASELINE,
+    ));
     for at in 0..blocks.div_ceil(2) {
-        record.arms.push(start(ArmId::BASELINE, at, true));
-        record.arms.push(start("private", at, active));
-        record.arms.push(start(ArmId::CONTROL, at, true));
+        record.variants.push(start(VariantId::BASELINE, at, true));
+        record.variants.push(start("private", at, active));
+        record.variants.push(start(VariantId::CONTROL, at, true));
     }
     sweep(&mut record, 5, locked);
     for block in 0..blocks {
-        let arms =
-            [(ArmId::BASELINE, 1.0), ("private", treated), ("control", 1.0), ("unprobed", 1.02)];
-        for (place, (name, factor)) in arms.into_iter().enumerate() {
+        let variants = [
+            (VariantId::BASELINE, 1.0),
+            ("private", treated),
+            ("control", 1.0),
+            ("unprobed", 1.02),
+        ];
+        for (place, (name, factor)) in variants.into_iter().enumerate() {
             let mut cell = locked(2);
             cell.throughput *= factor * wobble(block, 100 + place as u32);
             if name == "private" && treated > 1.5 {
@@ -242,7 +261,7 @@ fn a_cure_is_found_and_assigned_to_its_cause() {
     assert!((effect.ratio.unwrap().value.0 - 4.0).abs() < 0.1);
     assert_eq!(effect.pairs, 6, "the look after six blocks made it final");
     assert!(effect.p_holm.unwrap() < 0.05);
-    assert_eq!(findings.causes[0].cured_by, Some(ArmId::new("private")));
+    assert_eq!(findings.causes[0].cured_by, Some(VariantId::new("private")));
     assert!(findings.headline.contains("] with private label"), "{}", findings.headline);
     assert!(findings.noise.floor.0 < 0.05, "{:?}", findings.noise);
     let on_off = findings.collector.on_off.unwrap();
@@ -284,10 +303,10 @@ fn a_run_that_failed_and_one_that_was_changed_are_not_trusted() {
     for (record, word) in [(failed, "it died"), (changed, "3 lines of 4")] {
         let findings = analyse(&record);
         assert!(!findings.trustworthy);
-        let told = |caveat: &kneepoint_vocab::findings::Caveat| {
+        let reported = |caveat: &kneepoint_vocab::findings::Caveat| {
             caveat.severity == Severity::Serious && caveat.text.contains(word)
         };
-        assert!(findings.caveats.iter().any(told), "{:?}", findings.caveats);
+        assert!(findings.caveats.iter().any(reported), "{:?}", findings.caveats);
     }
 }
 
@@ -295,7 +314,7 @@ fn a_run_that_failed_and_one_that_was_changed_are_not_trusted() {
 fn a_start_that_is_not_on_record_proves_nothing() {
     for torn in [0, 3, 10] {
         let mut record = with_effects(4.0, 8, true);
-        record.arms.truncate(torn);
+        record.variants.truncate(torn);
         assert_eq!(analyse(&record).effects[0].verdict, Verdict::Invalid, "{torn} starts");
     }
 }
@@ -303,7 +322,7 @@ fn a_start_that_is_not_on_record_proves_nothing() {
 #[test]
 fn a_control_that_is_wider_than_the_smallest_effect_is_not_trusted() {
     let mut record = with_effects(4.0, 8, true);
-    for trial in record.trials.iter_mut().filter(|trial| trial.id.arm.0 == ArmId::CONTROL) {
+    for trial in record.trials.iter_mut().filter(|trial| trial.id.variant.0 == VariantId::CONTROL) {
         let loud = if (trial.id.block / 2).is_multiple_of(2) { 13 } else { 8 };
         trial.operations = trial.operations * loud / 10;
     }
@@ -317,7 +336,7 @@ fn a_control_that_is_wider_than_the_smallest_effect_is_not_trusted() {
 fn a_collector_that_costs_much_is_warned_of_and_one_that_costs_more_is_not_trusted() {
     let at = |percent: u64| {
         let mut record = with_effects(1.0, 8, true);
-        for trial in record.trials.iter_mut().filter(|trial| trial.id.arm.0 == "unprobed") {
+        for trial in record.trials.iter_mut().filter(|trial| trial.id.variant.0 == "unprobed") {
             trial.operations = trial.operations * percent / 100;
         }
         let findings = analyse(&record);
@@ -352,11 +371,11 @@ fn one_pair_decides_nothing() {
 }
 
 #[test]
-fn polluted_slices_are_counted_and_left_out() {
+fn disturbed_slices_are_counted_and_left_out() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 4, locked);
     let mut bad = record.trials[1].clone();
-    bad.disposition = Disposition::Polluted;
+    bad.disposition = Disposition::Disturbed;
     bad.operations = 1;
     record.trials.push(bad);
     let clean = analyse(&{
@@ -433,13 +452,13 @@ fn a_bitset_wait_inside_a_mutex_is_a_lock() {
 }
 
 #[test]
-fn a_condition_variable_is_a_peer() {
+fn a_condition_variable_is_another_thread() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 4, locked);
     let frames = [("pthread_cond_wait", "libc.so.6"), ("take_job", "app")];
     waiting_in(&mut record, WaitReason::Condition, &frames);
     let findings = analyse(&record);
-    assert_eq!(findings.causes[0].kind, CauseKind::Peer);
+    assert_eq!(findings.causes[0].kind, CauseKind::Thread);
     assert_eq!(findings.causes[0].name, "condition in take_job");
 }
 
@@ -493,7 +512,7 @@ fn idle_that_a_worker_ended_goes_to_what_the_clients_waited_for() {
 fn a_control_that_differs_is_not_trusted() {
     let mut record = with_effects(1.0, 8, true);
     for trial in &mut record.trials {
-        if trial.id.arm.0 == ArmId::CONTROL {
+        if trial.id.variant.0 == VariantId::CONTROL {
             trial.operations = trial.operations * 13 / 10;
         }
     }
@@ -504,7 +523,7 @@ fn a_control_that_differs_is_not_trusted() {
 }
 
 #[test]
-fn a_better_arm_that_keeps_the_lock_cures_nothing() {
+fn a_better_variant_that_keeps_the_lock_cures_nothing() {
     let findings = analyse(&with_effects(1.3, 8, true));
     assert_eq!(findings.effects[0].verdict, Verdict::Better);
     assert_eq!(findings.causes[0].cured_by, None);

@@ -83,7 +83,7 @@ fn sleepy(clients: u32) -> Cell {
 }
 
 #[test]
-fn a_gain_above_the_clients_is_told_with_the_cores_that_sleep() {
+fn a_gain_above_the_clients_is_reported_with_the_cores_that_sleep() {
     let mut record = empty(&[1, 2, 4], 2);
     sweep(&mut record, 6, sleepy);
     let findings = analyse(&record);
@@ -110,14 +110,14 @@ fn a_gain_within_the_clients_or_within_noise_is_none() {
             // 2.2 times as much on the whole, from 1.1 to 4.4 times.
             let swing = if block.is_multiple_of(2) { 2.2 } else { 0.55 };
             cell.throughput *= if clients == 2 { swing } else { 1.0 };
-            record.trials.push(trial(Phase::Sweep, block, ArmId::BASELINE, 0, clients, &cell));
+            record.trials.push(trial(Phase::Sweep, block, VariantId::BASELINE, 0, clients, &cell));
         }
     }
     assert!(analyse(&record).superlinear.is_empty());
 }
 
 #[test]
-fn dearer_operations_of_one_client_are_told_as_such() {
+fn dearer_operations_of_one_client_are_reported_as_such() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 6, |clients| match clients {
         1 => Cell { throughput: 300.0, system: 1.0, ..Cell::default() },
@@ -172,7 +172,7 @@ fn one_lock_of_a_new_process_in_each_slice_is_one_object() {
 }
 
 #[test]
-fn code_without_names_is_told_with_its_module_and_share() {
+fn code_without_names_is_reported_with_its_module_and_share() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 5, locked);
     assert!(analyse(&record).nameless.is_empty());
@@ -196,7 +196,7 @@ fn code_without_names_is_told_with_its_module_and_share() {
 }
 
 #[test]
-fn levels_that_never_came_to_rest_and_two_regimes_are_told() {
+fn levels_that_never_came_to_rest_and_two_regimes_are_reported() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 10, scaling);
     assert!(analyse(&record).unsteady.is_empty());
@@ -227,18 +227,22 @@ fn levels_that_never_came_to_rest_and_two_regimes_are_told() {
 #[test]
 fn a_dear_collector_is_trusted_where_that_was_asked_for() {
     let mut record = empty(&[1, 2], 2);
-    record.plan.arms.push(arm(ArmId::UNPROBED, ArmRole::Unprobed, ArmId::BASELINE));
+    record.plan.variants.push(variant(
+        VariantId::UNPROBED,
+        VariantRole::Unprobed,
+        VariantId::BASELINE,
+    ));
     sweep(&mut record, 5, locked);
     for block in 0..8 {
-        for (name, factor) in [(ArmId::BASELINE, 0.8), (ArmId::UNPROBED, 1.0)] {
+        for (name, factor) in [(VariantId::BASELINE, 0.8), (VariantId::UNPROBED, 1.0)] {
             let throughput = 450.0 * factor * wobble(block, name.len() as u32);
             let cell = Cell { throughput, ..locked(2) };
             let mut taken = trial(Phase::Effects, block, name, block, 2, &cell);
-            if name == ArmId::UNPROBED {
+            if name == VariantId::UNPROBED {
                 taken.facts.clear();
             }
             record.trials.push(taken);
-            record.arms.push(start(name, block, true));
+            record.variants.push(start(name, block, true));
         }
     }
     let dear = |record: &RunRecord| {
@@ -279,6 +283,6 @@ fn idle_that_was_charged_handed_over_and_shared_out_is_kept_apart() {
     assert!((at(&findings).spread.value.0 - 0.5).abs() < 1e-6, "{:?}", at(&findings));
     assert!(says(
         &findings,
-        "25 % of all cores idled at 2 clients for waits that could not be told"
+        "25 % of all cores idled at 2 clients for waits that could not be determined"
     ));
 }

@@ -76,11 +76,11 @@ fn a_generator_is_a_cause_by_what_it_takes_more() {
     let lines = focus.core.lines.iter().filter(|line| line.label.starts_with("load generator"));
     let causes: Vec<Option<&str>> = lines.map(|line| line.cause.as_deref()).collect();
     assert_eq!(causes, [None, Some("generator-1")]);
-    assert!(focus.core.closes_to.0 < 1e-6);
+    assert!(focus.core.unaccounted.0 < 1e-6);
 }
 
 #[test]
-fn a_generator_that_costs_a_fifth_more_in_a_crowd_is_no_cause() {
+fn a_generator_that_costs_a_fifth_more_with_many_clients_is_no_cause() {
     let mut record = empty(&[1, 2], 2);
     record.plan.clients = Clients::Apart;
     sweep(&mut record, 5, |clients| served(clients, if clients == 1 { 0.45 } else { 0.54 }));
@@ -165,7 +165,7 @@ fn sleeping_waking_and_coming_back_are_the_row_lock_s() {
     let requests = findings.causes.iter().find(|cause| cause.name.contains("requests")).unwrap();
     assert!((requests.lost.value.0 - 0.1).abs() < 0.02, "{:?}", requests.lost);
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
-    assert!(focus.core.closes_to.0 < 1e-6);
+    assert!(focus.core.unaccounted.0 < 1e-6);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_loss_of_two_percent_is_nothing_to_explain() {
         _ => Cell {
             throughput: 2000.0,
             system: 1.8,
-            foreign: 0.17,
+            others: 0.17,
             idle_lock: 0.03,
             idle_uncharged: 0.0,
             blocked: 0.2,
@@ -281,7 +281,7 @@ fn words_of_one_runtime_s_lock_are_one_cause() {
         for clients in [1, 2] {
             let mut cell = locked(clients);
             cell.lock_stack = 2;
-            let mut one = trial(Phase::Sweep, block, ArmId::BASELINE, 0, clients, &cell);
+            let mut one = trial(Phase::Sweep, block, VariantId::BASELINE, 0, clients, &cell);
             let second: Vec<Fact> = one.facts.iter().filter_map(second_word).collect();
             one.facts.extend(second);
             record.trials.push(one);
@@ -290,7 +290,7 @@ fn words_of_one_runtime_s_lock_are_one_cause() {
     let findings = analyse(&record);
     let named = |cause: &&Cause| cause.name == "Python interpreter lock";
     assert_eq!(findings.causes.iter().filter(named).count(), 1, "{:#?}", findings.causes);
-    assert!(kinds(&findings).iter().all(|kind| *kind != CauseKind::Peer));
+    assert!(kinds(&findings).iter().all(|kind| *kind != CauseKind::Thread));
     assert_eq!(findings.causes[0].name, "Python interpreter lock");
 }
 
@@ -338,5 +338,5 @@ fn an_event_loop_that_waits_for_requests_is_idle() {
         }
     }
     let findings = analyse(&record);
-    assert!(!kinds(&findings).contains(&CauseKind::Peer), "{:#?}", findings.causes);
+    assert!(!kinds(&findings).contains(&CauseKind::Thread), "{:#?}", findings.causes);
 }

@@ -70,9 +70,9 @@ fn waiting_for_a_request_is_the_generator_s_turn() {
     sweep(&mut record, 5, starved);
     for_requests(&mut record);
     let findings = analyse(&record);
-    let peers_or_generator =
-        |kind: CauseKind| matches!(kind, CauseKind::Peer | CauseKind::Generator);
-    assert!(!findings.causes.iter().any(|cause| peers_or_generator(cause.kind)));
+    let threads_or_generator =
+        |kind: CauseKind| matches!(kind, CauseKind::Thread | CauseKind::Generator);
+    assert!(!findings.causes.iter().any(|cause| threads_or_generator(cause.kind)));
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
     let core = focus.core.lines.iter().find(|line| line.label.contains("no request")).unwrap();
     assert!((core.cores.value.0 - 1.67).abs() < 0.01);
@@ -80,7 +80,7 @@ fn waiting_for_a_request_is_the_generator_s_turn() {
     let thread =
         focus.thread.lines.iter().find(|line| line.label.contains("next request")).unwrap();
     assert_eq!(thread.kind, LineKind::IdleNoWork);
-    assert!(focus.thread.closes_to.0 < 1e-6 && focus.core.closes_to.0 < 1e-6);
+    assert!(focus.thread.unaccounted.0 < 1e-6 && focus.core.unaccounted.0 < 1e-6);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_lock_that_is_polled_for_is_no_wait_for_a_request() {
     assert!((lock.lost.value.0 - 1.67 * 2.0 / 3.0).abs() < 0.01, "{:?}", lock.lost);
     assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Generator));
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
-    assert!(focus.core.closes_to.0 < 1e-6 && focus.thread.closes_to.0 < 1e-6);
+    assert!(focus.core.unaccounted.0 < 1e-6 && focus.thread.unaccounted.0 < 1e-6);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn the_same_waits_are_a_cause_where_clients_live_inside() {
     for_requests(&mut record);
     record.plan.clients = Clients::Inside;
     let findings = analyse(&record);
-    assert_eq!(findings.causes[0].kind, CauseKind::Peer);
+    assert_eq!(findings.causes[0].kind, CauseKind::Thread);
     assert!(findings.generator.is_none());
 }
 
@@ -207,7 +207,7 @@ fn a_saturated_kernel_worker_is_what_the_device_waits_are_for() {
     let findings = analyse(&record);
     let first = &findings.causes[0];
     assert_eq!(first.name, "saturated thread kworker loop0");
-    assert_eq!(first.kind, CauseKind::Peer);
+    assert_eq!(first.kind, CauseKind::Thread);
     assert!(first.evidence.contains("kworker loop0 is saturated (98 % of a core)"));
     assert!(findings.headline.contains("kworker loop0"), "{}", findings.headline);
     assert!(says(&findings, "kworker loop0 is saturated (98 % of a core) at 2 clients"));
@@ -365,7 +365,7 @@ fn over_cores(blocks: u32, throughput: impl Fn(u32, u32) -> f64) -> RunRecord {
                 on_cpu: vec![(0, busy)],
                 ..Cell::default()
             };
-            let mut one = trial(Phase::Sweep, block, ArmId::BASELINE, 0, level.clients, &cell);
+            let mut one = trial(Phase::Sweep, block, VariantId::BASELINE, 0, level.clients, &cell);
             one.id.level = level;
             for fact in &mut one.facts {
                 if let Fact::CoreTime(core) = fact {
@@ -415,7 +415,7 @@ fn fewer_cores_that_are_faster_are_said_so() {
 fn imported_results_have_a_curve_and_are_trusted_with_warnings() {
     let mut record = empty(&[1, 2, 4, 8, 16], 8);
     record.plan.protocol = ProtocolName::Imported;
-    record.plan.arms.push(arm("patched", ArmRole::Treatment, ArmId::BASELINE));
+    record.plan.variants.push(variant("patched", VariantRole::Treatment, VariantId::BASELINE));
     sweep(&mut record, 1, |clients| Cell {
         throughput: 1000.0 * f64::from(clients) / (1.0 + 0.4 * f64::from(clients - 1)),
         ..Cell::default()

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const TREATED: &str = "private";
 
-/// A record whose sweep measured a treatment too; each block's drift is common to both arms.
+/// A record whose sweep measured a treatment too; each block's drift is common to both variants.
 fn beside(
     blocks: u32,
     drift: impl Fn(u32) -> f64,
@@ -18,9 +18,9 @@ fn beside(
     treated: impl Fn(u32) -> Cell,
 ) -> RunRecord {
     let mut record = empty(&[1, 2, 4], 2);
-    record.plan.arms.push(arm(TREATED, ArmRole::Treatment, ArmId::BASELINE));
-    record.plan.sweep_arms = vec![ArmId::new(TREATED)];
-    record.arms = vec![start(ArmId::BASELINE, 0, true), start(TREATED, 0, true)];
+    record.plan.variants.push(variant(TREATED, VariantRole::Treatment, VariantId::BASELINE));
+    record.plan.sweep_variants = vec![VariantId::new(TREATED)];
+    record.variants = vec![start(VariantId::BASELINE, 0, true), start(TREATED, 0, true)];
     sweep(&mut record, blocks, baseline);
     for trial in &mut record.trials {
         trial.operations = drifted(trial.operations, drift(trial.id.block));
@@ -44,10 +44,10 @@ fn none(_: u32) -> f64 {
 }
 
 #[test]
-fn a_treatment_that_scales_is_told_from_a_baseline_that_does_not() {
+fn a_treatment_that_scales_is_distinguished_from_a_baseline_that_does_not() {
     let findings = analyse(&beside(5, none, locked, scaling));
     let [treated] = &findings.treated[..] else { panic!("{:?}", findings.treated) };
-    assert_eq!((treated.arm.0.as_str(), treated.label.as_str()), (TREATED, "private label"));
+    assert_eq!((treated.variant.0.as_str(), treated.label.as_str()), (TREATED, "private label"));
     assert_eq!(treated.curve.points.len(), 3);
     for (point, truth) in treated.curve.points.iter().zip([1000.0, 2000.0, 2000.0]) {
         assert!((point.throughput.value.0 / truth - 1.0).abs() < 0.02, "{point:?}");
@@ -68,8 +68,8 @@ fn a_treatment_that_scales_is_told_from_a_baseline_that_does_not() {
     }
     assert!(treated.further.low.0 > 1.9 && treated.further.high.0 < 2.1, "{:?}", treated.further);
     assert_eq!(findings.curve.shape, Shape::Collapse);
-    let told = "; private label scales 2.0";
-    assert!(findings.headline.contains(told), "{}", findings.headline);
+    let reported = "; private label scales 2.0";
+    assert!(findings.headline.contains(reported), "{}", findings.headline);
     assert_eq!(findings.protocol.slices, 30);
     assert_eq!(findings.protocol.sweep_blocks, 5);
 }
@@ -87,9 +87,9 @@ fn a_treatment_that_only_makes_all_levels_faster_scales_no_further() {
     assert!(!findings.headline.contains("private label scales"), "{}", findings.headline);
 }
 
-/// Blocks in which everything is half or twice as fast leave the ratios of the two arms alone.
+/// Blocks in which everything is half or twice as fast leave the ratios of the two variants alone.
 #[test]
-fn drift_that_both_arms_share_is_not_in_their_ratios() {
+fn drift_that_both_variants_share_is_not_in_their_ratios() {
     let drift = |block: u32| [1.0, 2.0, 0.5, 1.5, 0.7, 1.2][block as usize];
     let treated = &analyse(&beside(6, drift, locked, scaling)).treated[0];
     let wide = treated.curve.points[0].throughput;
@@ -103,7 +103,7 @@ fn drift_that_both_arms_share_is_not_in_their_ratios() {
 #[test]
 fn an_unproven_treatment_shows_no_curve_and_says_so() {
     let mut record = beside(5, none, locked, scaling);
-    record.arms.push(start(TREATED, 1, false));
+    record.variants.push(start(TREATED, 1, false));
     let findings = analyse(&record);
     assert!(findings.treated.is_empty());
     let said = findings.caveats.iter().find(|caveat| caveat.text.contains("private label"));
@@ -119,7 +119,7 @@ fn one_block_or_none_of_a_treatment_makes_no_claim() {
     assert!((treated.further.low.0 - treated.further.high.0).abs() < 1e-9, "{treated:?}");
     assert!(!one.headline.contains("private label scales"), "{}", one.headline);
     let mut record = beside(4, none, locked, scaling);
-    record.trials.retain(|trial| trial.id.arm.0 == ArmId::BASELINE);
+    record.trials.retain(|trial| trial.id.variant.0 == VariantId::BASELINE);
     let findings = analyse(&record);
     assert!(findings.treated.is_empty() && findings.curve.points.len() == 3);
 }
@@ -147,7 +147,7 @@ proptest! {
             ..Cell::default()
         };
         let mut record = beside(4, none, locked, cell);
-        for trial in record.trials.iter_mut().filter(|trial| trial.id.arm.0 == TREATED) {
+        for trial in record.trials.iter_mut().filter(|trial| trial.id.variant.0 == TREATED) {
             for fact in &mut trial.facts {
                 if let Fact::Wait(wait) = fact {
                     wait.key = key(object);
@@ -155,7 +155,7 @@ proptest! {
             }
         }
         let with = analyse(&record);
-        record.trials.retain(|trial| trial.id.arm.0 == ArmId::BASELINE);
+        record.trials.retain(|trial| trial.id.variant.0 == VariantId::BASELINE);
         let without = analyse(&record);
         prop_assert_eq!(with.treated.len(), 1);
         prop_assert_eq!(&with.curve, &without.curve);

@@ -28,8 +28,9 @@ impl std::error::Error for UsageError {}
 /// What clap found wrong, as one line: its first words and its tips, without the usage.
 pub(crate) fn one_line(refusal: &clap::Error) -> String {
     let text = refusal.to_string();
-    let told = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more");
-    let words: Vec<&str> = text.lines().take_while(told).flat_map(str::split_whitespace).collect();
+    let reported = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more");
+    let words: Vec<&str> =
+        text.lines().take_while(reported).flat_map(str::split_whitespace).collect();
     let line = words.join(" ");
     format!("{}; try --help", line.strip_prefix("error: ").unwrap_or(&line))
 }

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and version are what was asked for; all else is a wrong command line, told in one line.
+/// Help and version are what was asked for; all else is a wrong command line, reported in one line.
 fn not_parsed(refusal: &clap::Error) -> ExitCode {
     if refusal.use_stderr() {
         print::error(&cli::UsageError(cli::one_line(refusal)).into());

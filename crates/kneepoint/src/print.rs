@@ -24,11 +24,11 @@ pub(crate) fn out(text: &str) -> anyhow::Result<()> {
 /// One line to standard error: what happened, where, what to do.
 pub(crate) fn error(error: &anyhow::Error) {
     // Nothing is left to tell where even this fails.
-    let _ = writeln!(io::stderr(), "kneepoint: {}", inert(&told_once(error)));
+    let _ = writeln!(io::stderr(), "kneepoint: {}", inert(&reported_once(error)));
 }
 
 /// An error and its causes, without those that a message before has quoted already.
-fn told_once(error: &anyhow::Error) -> String {
+fn reported_once(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -96,9 +96,9 @@ pub(crate) fn hanging(head: &str, column: usize, text: &str) -> String {
 
 /// Whether colour would be seen as colour.
 pub(crate) fn colour() -> bool {
-    let told = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let dumb = told("TERM").is_some_and(|term| term == "dumb");
-    io::stdout().is_terminal() && told("NO_COLOR").is_none() && !dumb
+    let reported = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let dumb = reported("TERM").is_some_and(|term| term == "dumb");
+    io::stdout().is_terminal() && reported("NO_COLOR").is_none() && !dumb
 }
 
 /// Diagnostics for developers, off unless `KNEEPOINT_LOG` asks for them.
@@ -111,14 +111,14 @@ pub(crate) fn start_log() {
 
 #[cfg(test)]
 mod tests {
-    use super::told_once;
+    use super::reported_once;
     use anyhow::{Context, anyhow};
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_reported_once() {
         let quoted = Err::<(), _>(anyhow!("disk full")).context("a file: disk full; free some");
-        assert_eq!(told_once(&quoted.unwrap_err()), "a file: disk full; free some");
+        assert_eq!(reported_once(&quoted.unwrap_err()), "a file: disk full; free some");
         let bare = Err::<(), _>(anyhow!("disk full")).context("a file");
-        assert_eq!(told_once(&bare.unwrap_err()), "a file: disk full");
+        assert_eq!(reported_once(&bare.unwrap_err()), "a file: disk full");
     }
 }

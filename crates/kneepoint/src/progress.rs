@@ -46,7 +46,7 @@ impl Drop for Bar {
 
 impl Progress for Bar {
     fn step(&mut self, done: Nanos, total: Nanos, doing: &str) {
-        let text = told(done, total, doing, self.last, &self.operation);
+        let text = reported(done, total, doing, self.last, &self.operation);
         self.bar.set_length(total.0);
         self.bar.set_position(done.0);
         if self.line_at.is_some_and(|due| done >= due) {
@@ -66,7 +66,7 @@ impl Progress for Bar {
 }
 
 /// ` 42 %   51 s left   baseline at 2 clients; last 6.8k transactions/s`.
-fn told(
+fn reported(
     done: Nanos,
     total: Nanos,
     doing: &str,
@@ -84,13 +84,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_told_in_words() {
+    fn progress_is_reported_in_words() {
         let seconds = |seconds: u64| Nanos::from_millis(seconds * 1000);
-        let first = told(Nanos(0), seconds(80), "preparing the system", None, "ops");
+        let first = reported(Nanos(0), seconds(80), "preparing the system", None, "ops");
         assert_eq!(first, "  0 %   80 s left  preparing the system");
-        let later =
-            told(seconds(20), seconds(80), "baseline at 2 clients", Some(PerSecond(6812.0)), "ops");
+        let later = reported(
+            seconds(20),
+            seconds(80),
+            "baseline at 2 clients",
+            Some(PerSecond(6812.0)),
+            "ops",
+        );
         assert_eq!(later, " 25 %   60 s left  baseline at 2 clients; last 6.81k ops/s");
-        assert!(told(seconds(1), Nanos(0), "x", None, "ops").starts_with("  0 %    0 s left"));
+        assert!(reported(seconds(1), Nanos(0), "x", None, "ops").starts_with("  0 %    0 s left"));
     }
 }

@@ -25,8 +25,8 @@ fn the_readme_names_every_command() {
     for command in commands.iter().filter(|command| **command != "help") {
         assert!(readme.contains(&format!("`kneepoint {command}")), "{command} is not there");
     }
-    let told = readme.lines().filter_map(|line| line.strip_prefix("| `kneepoint "));
-    for words in told {
+    let reported = readme.lines().filter_map(|line| line.strip_prefix("| `kneepoint "));
+    for words in reported {
         let word = words.split([' ', '`']).next().unwrap_or_default();
         assert!(word == "--generate" || commands.contains(&word), "there is no {word}");
     }

@@ -11,7 +11,8 @@ use kneepoint_vocab::{Findings, Proven};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-/// Threads that do what they are told, for as long as they are told, and say how fast they were.
+/// Threads that do what they are reported, for as long as they are reported, and say how fast they
+/// were.
 const BENCH: &str = "timeout {seconds} sleep 60; echo rate: {clients}000";
 
 #[test]
@@ -19,8 +20,8 @@ fn its_throughput_is_read_at_every_level() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let measured = ["run", "--levels", "1,3", "--budget", "30s", "--throughput", "rate: ([0-9]+)"];
-    let told = ["--out", "run", "--json", "--", "sh", "-c", BENCH];
-    let ran = sandbox.run(&[&measured[..], &told[..]].concat());
+    let reported = ["--out", "run", "--json", "--", "sh", "-c", BENCH];
+    let ran = sandbox.run(&[&measured[..], &reported[..]].concat());
     // So short a run may call itself not trustworthy; it may not fail.
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
     let findings: Findings = serde_json::from_str(&ran.out).unwrap();
@@ -57,12 +58,12 @@ fn variants_are_tried_proven_and_judged() {
         ["--variant", "faster: RATE=2000"],
         ["--variant", "patient: set.patience_s=60"],
     ];
-    let told = ["--tier", "fallback", "--out", "run", "--json", "--", "./old", "{clients}"];
-    let ran = sandbox.run(&[&measured[..], &variants.concat(), &told].concat());
+    let reported = ["--tier", "fallback", "--out", "run", "--json", "--", "./old", "{clients}"];
+    let ran = sandbox.run(&[&measured[..], &variants.concat(), &reported].concat());
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
     let findings: Findings = serde_json::from_str(&ran.out).unwrap();
     let effect = |id: &str| {
-        let found = findings.effects.iter().find(|effect| effect.arm.0 == id);
+        let found = findings.effects.iter().find(|effect| effect.variant.0 == id);
         found.unwrap_or_else(|| panic!("{id}: {:?}", findings.effects))
     };
     for (id, ratio, proven) in [
@@ -85,8 +86,8 @@ fn output_without_a_figure_is_an_error_that_shows_it() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let measured = ["run", "--levels", "1", "--budget", "20s", "--throughput", "rate: ([0-9]+)"];
-    let told = ["--out", "run", "--", "sh", "-c", "echo no figure for {clients}"];
-    let ran = sandbox.run(&[&measured[..], &told[..]].concat());
+    let reported = ["--out", "run", "--", "sh", "-c", "echo no figure for {clients}"];
+    let ran = sandbox.run(&[&measured[..], &reported[..]].concat());
     ran.refused(1, &["no figure for 1"]);
 }
 
@@ -95,8 +96,8 @@ fn output_that_is_not_understood_is_refused_with_its_numbers_and_the_way_out() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let measured = ["run", "--levels", "1", "--budget", "20s", "--out", "run", "--"];
-    let told = ["sh", "-c", "sleep 1; echo done 30 rounds with {clients}"];
-    let ran = sandbox.run(&[&measured[..], &told[..]].concat());
+    let reported = ["sh", "-c", "sleep 1; echo done 30 rounds with {clients}"];
+    let ran = sandbox.run(&[&measured[..], &reported[..]].concat());
     ran.refused(1, &["done 30 rounds", "--throughput 'done ([0-9.,]+)'", "--work 1"]);
 }
 

@@ -89,19 +89,19 @@ fn the_price_of_an_operation_is_the_sum_of_its_lines() {
 }
 
 #[test]
-fn what_is_not_alike_is_told() {
+fn what_is_not_alike_is_reported() {
     let before = recorded();
     let mut after = before.clone();
     after.host.kernel = "Linux 6.1.90".to_owned();
     after.host.cores = 16;
-    for start in &mut after.arms {
+    for start in &mut after.variants {
         let cache = start.settings.iter_mut().find(|(name, _)| name == "cache size").unwrap();
         cache.1 = "-4000".to_owned();
         start.environment.push(("LD_PRELOAD".to_owned(), "libjemalloc.so.2".to_owned()));
     }
     let found = compared(&before, &after, &[]);
-    let told: Vec<&str> = found.not_alike.iter().map(|unlike| unlike.what.as_str()).collect();
-    assert_eq!(told, ["cores", "kernel", "cache size"], "{:?}", found.not_alike);
+    let reported: Vec<&str> = found.not_alike.iter().map(|unlike| unlike.what.as_str()).collect();
+    assert_eq!(reported, ["cores", "kernel", "cache size"], "{:?}", found.not_alike);
     assert_eq!(found.not_alike[2].values, ["-2000", "-4000"]);
     assert!(
         compared(&before, &before.clone(), &[]).not_alike.is_empty(),
@@ -127,7 +127,7 @@ fn the_luck_of_one_start_is_allowed_for() {
 }
 
 #[test]
-fn recorded_runs_are_told_as_they_were() {
+fn recorded_runs_are_reported_as_they_were() {
     let sandbox = Sandbox::new();
     let (before, after) = (fixture("sqlite-shared-cache"), fixture("fallback"));
     let words = |form: &[&str]| {

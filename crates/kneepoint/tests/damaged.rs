@@ -1,4 +1,4 @@
-//! `report` on run directories that are whole, torn, foreign, closed or none.
+//! `report` on run directories that are whole, torn, of others, closed or none.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -108,8 +108,8 @@ fn a_cut_end_is_none() {
     let report = sandbox.run(&["report", "run"]);
     assert_eq!((report.code, report.err.as_str()), (Some(4), ""));
     // One of several caveats: the terminal has room for the gravest only.
-    let told = sandbox.run(&["report", "run", "--json"]);
-    assert!(told.out.contains("end.json is not readable"), "{}", told.out);
+    let reported = sandbox.run(&["report", "run", "--json"]);
+    assert!(reported.out.contains("end.json is not readable"), "{}", reported.out);
 }
 
 /// Trials cut at any byte are still a report.
@@ -159,9 +159,9 @@ fn a_read_only_run_names_html() {
 }
 
 #[test]
-fn a_run_of_someone_else_is_told() {
+fn a_run_of_someone_else_is_reported() {
     if !is_root() {
-        println!("SKIP a_run_of_someone_else_is_told: needs root to become nobody");
+        println!("SKIP a_run_of_someone_else_is_reported: needs root to become nobody");
         return;
     }
     let sandbox = with_run();

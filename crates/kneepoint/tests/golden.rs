@@ -53,8 +53,8 @@ fn assert_page_tells_all(findings: &Findings) {
     let causes = findings.causes.iter().map(|cause| &cause.name);
     let effects = findings.effects.iter().map(|effect| &effect.label);
     let caveats = findings.caveats.iter().map(|caveat| &caveat.text);
-    for told in [&findings.headline].into_iter().chain(causes).chain(effects).chain(caveats) {
-        assert!(page.contains(&squeezed(told)), "{told:?} is not on the page");
+    for reported in [&findings.headline].into_iter().chain(causes).chain(effects).chain(caveats) {
+        assert!(page.contains(&squeezed(reported)), "{reported:?} is not on the page");
     }
 }
 

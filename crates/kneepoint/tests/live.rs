@@ -27,7 +27,7 @@ fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let short = short_recipe(1000);
     fs::write(sandbox.path("short.toml"), &short).unwrap();
-    // One start only, so that the arms live as long as the run.
+    // One start only, so that the variants live as long as the run.
     let long = short.replace("effect_blocks = [2, 2]", "effect_blocks = [9000, 9000]");
     let long = long.replace("budget_s = 120", "budget_s = 3000\nblocks_per_start = 9000");
     fs::write(sandbox.path("long.toml"), long).unwrap();
@@ -83,7 +83,7 @@ fn assert_gone(test: &str, programs: &BTreeSet<u64>) {
     });
 }
 
-/// The run directory is whole, every arm is what it claims to be, and the ledgers close.
+/// The run directory is whole, every variant is what it claims to be, and the ledgers close.
 fn assert_whole(sandbox: &Sandbox, done: &Ran, tier: Tier) -> (RunRecord, Findings) {
     assert!(matches!(done.code, Some(0 | 4)), "{done:?}");
     let directory = sandbox.path("run");
@@ -96,9 +96,9 @@ fn assert_whole(sandbox: &Sandbox, done: &Ran, tier: Tier) -> (RunRecord, Findin
     let stopped_by = &record.end.as_ref().unwrap().stopped_by;
     assert!(["decided", "planned blocks"].contains(&stopped_by.as_str()), "{stopped_by:?}");
     // Further starts, if any, are of further blocks of the sweep.
-    let planned = record.arms.iter().filter(|start| start.start < 2);
-    assert_eq!(planned.count(), 2 * 3, "starts times arms with a process");
-    for start in &record.arms {
+    let planned = record.variants.iter().filter(|start| start.start < 2);
+    assert_eq!(planned.count(), 2 * 3, "starts times variants with a process");
+    for start in &record.variants {
         assert_eq!(start.proven(), kneepoint_vocab::Proven::Yes, "{start:?}");
     }
     let json = sandbox.run(&["report", "run", "--json"]).out;
@@ -110,7 +110,7 @@ fn assert_whole(sandbox: &Sandbox, done: &Ran, tier: Tier) -> (RunRecord, Findin
     // the windows of this test are a tenth of a second.
     let open = if tier == Tier::Full { 0.02 } else { 0.10 };
     for ledger in &findings.ledgers {
-        let (core, thread) = (ledger.core.closes_to.0, ledger.thread.closes_to.0);
+        let (core, thread) = (ledger.core.unaccounted.0, ledger.thread.unaccounted.0);
         assert!(core <= open, "{:?}: the core ledger leaves {core} open", ledger.level);
         assert!(thread <= open, "{:?}: the thread ledger leaves {thread} open", ledger.level);
     }
@@ -275,8 +275,8 @@ fn a_system_that_dies_is_named() {
     let process = child.id();
     eventually("a trial is on disk", || trials(&sandbox) >= 1);
     let is_system = |other: &u32| {
-        let told = fs::read(format!("/proc/{other}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&told).contains("sqlite-oltp")
+        let reported = fs::read(format!("/proc/{other}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&reported).contains("sqlite-oltp")
     };
     let system = sandbox.processes().into_iter().find(is_system).unwrap();
     send("KILL", system);
@@ -284,7 +284,7 @@ fn a_system_that_dies_is_named() {
     let record = kneepoint_lab::open(&sandbox.path("run")).unwrap();
     let failed = record.trials.last().unwrap();
     let Disposition::Failed { reason } = &failed.disposition else { panic!("{failed:?}") };
-    let place = format!("{} at {} clients: ", failed.id.arm, failed.id.level.clients);
+    let place = format!("{} at {} clients: ", failed.id.variant, failed.id.level.clients);
     let process_of_it = format!("process {system}");
     done.refused(1, &[&place, reason, &process_of_it, "SIGKILL"]);
     sandbox.assert_clean(Some(process), &["long.toml", "run", "short.toml"]);

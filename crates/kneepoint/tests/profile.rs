@@ -1,4 +1,4 @@
-//! A running program is watched, told, and left as it was.
+//! A running program is watched, reported, and left as it was.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 
 /// Four threads that sleep for 0.2 ms each with one mutex held, count, and exit with 7 when they
 /// are told to.
-const CROWD: &str = r#"
+const QUEUE: &str = r#"
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,11 +31,11 @@ __attribute__((noinline)) void held_work(void) {
     done++;
     pthread_mutex_unlock(&the_lock);
 }
-static void *crowd(void *nothing) { while (!over) held_work(); return nothing; }
+static void *queue(void *nothing) { while (!over) held_work(); return nothing; }
 int main(void) {
     pthread_t threads[4];
     signal(SIGTERM, end);
-    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, crowd, 0);
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, queue, 0);
     while (!over) {
         FILE *file = fopen("count.new", "w");
         if (file) { fprintf(file, "%lu\n", done); fclose(file); rename("count.new", "count"); }
@@ -48,10 +48,10 @@ int main(void) {
 
 /// The program in the sandbox; none where it cannot be compiled.
 fn compiled(sandbox: &Sandbox, test: &str) -> bool {
-    fs::write(sandbox.path("crowd.c"), CROWD).unwrap();
+    fs::write(sandbox.path("queue.c"), QUEUE).unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-g", "-fno-omit-frame-pointer", "-pthread", "-o"]);
-    compiler.arg(sandbox.path("crowd")).arg(sandbox.path("crowd.c"));
+    compiler.arg(sandbox.path("queue")).arg(sandbox.path("queue.c"));
     let done = compiler.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
     if !done {
         println!("SKIP {test}: needs a C compiler");
@@ -59,16 +59,16 @@ fn compiled(sandbox: &Sandbox, test: &str) -> bool {
     done
 }
 
-/// A crowd that runs, and ends with the guard.
-struct Crowd(Child);
+/// A queue that runs, and ends with the guard.
+struct Queue(Child);
 
-impl Crowd {
+impl Queue {
     fn start(sandbox: &Sandbox) -> Self {
-        let mut command = Command::new(sandbox.path("crowd"));
+        let mut command = Command::new(sandbox.path("queue"));
         command.current_dir(sandbox.path("."));
-        let crowd = Self(command.spawn().unwrap());
-        eventually("the crowd counts", || count(sandbox) > 0);
-        crowd
+        let queue = Self(command.spawn().unwrap());
+        eventually("the queue counts", || count(sandbox) > 0);
+        queue
     }
 
     fn pid(&self) -> String {
@@ -84,7 +84,7 @@ impl Crowd {
     }
 }
 
-impl Drop for Crowd {
+impl Drop for Queue {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -142,19 +142,19 @@ fn a_recorded_level_reads_as_a_profile() {
         trial.id.level == level && trial.id.phase == Phase::Sweep && trial.counts()
     });
     record.trials.iter_mut().for_each(|trial| trial.operations = trial.counted_over.0);
-    let told = kneepoint_analysis::profile::profile(&record);
-    let cores: f64 = told.core_lines.iter().map(|line| line.cores.value.0).sum();
-    assert!((cores - 2.0).abs() < 1e-6, "{:?}", told.core_lines);
-    let first = &told.causes[0].cause;
+    let reported = kneepoint_analysis::profile::profile(&record);
+    let cores: f64 = reported.core_lines.iter().map(|line| line.cores.value.0).sum();
+    assert!((cores - 2.0).abs() < 1e-6, "{:?}", reported.core_lines);
+    let first = &reported.causes[0].cause;
     assert_eq!(first.name, "mutex in sqlite3BtreeEnter");
     assert!(first.wait_per_operation.is_none());
     // What the lock loses here includes all of its calls, not only those above another level's.
     let run =
         kneepoint_analysis::analyse(&kneepoint_lab::open(&fixture("sqlite-shared-cache")).unwrap());
     assert!(first.lost.value.0 >= run.causes[0].lost.value.0 - 0.01, "{:?}", first.lost);
-    let json = serde_json::to_value(&told).unwrap();
+    let json = serde_json::to_value(&reported).unwrap();
     speaks_of_no_operations(&json, "");
-    let text = kneepoint_report::terminal::profile::render(&told, 80, false);
+    let text = kneepoint_report::terminal::profile::render(&reported, 80, false);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     for word in ["operation", "throughput", "clients"] {
         assert!(!text.contains(word), "{word}: {text}");
@@ -170,20 +170,20 @@ fn a_lock_in_a_running_program_is_named_and_the_program_goes_on() {
     if !has_bpf(TEST) || !compiled(&sandbox, TEST) {
         return;
     }
-    let crowd = Crowd::start(&sandbox);
-    let (told, json) =
-        profiled(&sandbox, &["--pid", &crowd.pid(), "--seconds", "3", "--out", "seen"]);
-    let (other, cause) = (&told.causes, &told.causes[0]);
+    let queue = Queue::start(&sandbox);
+    let (reported, json) =
+        profiled(&sandbox, &["--pid", &queue.pid(), "--seconds", "3", "--out", "seen"]);
+    let (other, cause) = (&reported.causes, &reported.causes[0]);
     assert_eq!(cause.cause.kind, CauseKind::Lock, "{other:?}");
     let named = cause.cause.name.contains("held_work")
         || cause.cause.path.iter().any(|frame| frame.contains("held_work"));
     assert!(named, "{:?}", cause.cause);
     // Three of four wait while one sleeps with the lock held.
     assert!((2.0..4.0).contains(&cause.threads.value.0), "{:?}", cause.threads);
-    assert!((4.5..5.5).contains(&told.threads.0), "{}", told.threads.0);
-    let cores: f64 = told.core_lines.iter().map(|line| line.cores.value.0).sum();
-    assert!((cores - told.cores.0).abs() < 1e-6, "{cores} of {}", told.cores.0);
-    assert!(told.operations.is_none());
+    assert!((4.5..5.5).contains(&reported.threads.0), "{}", reported.threads.0);
+    let cores: f64 = reported.core_lines.iter().map(|line| line.cores.value.0).sum();
+    assert!((cores - reported.cores.0).abs() < 1e-6, "{cores} of {}", reported.cores.0);
+    assert!(reported.operations.is_none());
     speaks_of_no_operations(&json, "");
     let page = fs::read_to_string(sandbox.path("seen/report.html")).unwrap();
     assert!(page.contains("held_work"));
@@ -198,14 +198,14 @@ fn a_lock_in_a_running_program_is_named_and_the_program_goes_on() {
         .sum();
     assert!(bytes < 1_000_000, "{bytes}");
     let again = sandbox.run(&["report", "seen"]);
-    assert_eq!(again.code, if told.trustworthy { Some(0) } else { Some(4) }, "{again:?}");
+    assert_eq!(again.code, if reported.trustworthy { Some(0) } else { Some(4) }, "{again:?}");
     assert!(again.out.contains("held_work") && again.out.contains("What is waited for"));
     assert!(again.out.lines().all(|line| line.chars().count() <= 80), "{}", again.out);
     for word in ["operation", "throughput"] {
         assert!(!again.out.contains(word), "{word}: {}", again.out);
     }
     sandbox.run(&["compare", "seen", "nowhere"]).refused(1, &["nowhere"]);
-    crowd.ends_as_ever();
+    queue.ends_as_ever();
 }
 
 #[test]
@@ -216,23 +216,24 @@ fn what_a_command_counts_are_operations() {
     if !has_bpf(TEST) || !compiled(&sandbox, TEST) {
         return;
     }
-    let crowd = Crowd::start(&sandbox);
+    let queue = Queue::start(&sandbox);
     let before = count(&sandbox);
-    let words = ["--pid", &crowd.pid(), "--seconds", "2", "--rate", "cat count", "--out", "seen"];
-    let (told, _) = profiled(&sandbox, &words);
+    let words = ["--pid", &queue.pid(), "--seconds", "2", "--rate", "cat count", "--out", "seen"];
+    let (reported, _) = profiled(&sandbox, &words);
     let record = kneepoint_lab::open(&sandbox.path("seen")).unwrap();
     let all: u64 = record.trials.iter().map(|trial| trial.operations).sum();
     assert!(all > 100 && all <= count(&sandbox) - before, "{all}");
     let over: f64 = record.trials.iter().map(|trial| trial.counted_over.seconds().0).sum();
-    let counted = told.operations.as_ref().unwrap().rate.value.0;
+    let counted = reported.operations.as_ref().unwrap().rate.value.0;
     #[allow(clippy::cast_precision_loss, reason = "some thousands")]
     let mean = all as f64 / over;
-    assert!((counted / mean - 1.0).abs() < 0.1, "{counted}/s told, {mean}/s counted");
-    let each: f64 = told.thread_lines.iter().map(|line| line.per_operation.unwrap().value.0).sum();
-    assert!((each * counted / told.threads.0 - 1.0).abs() < 0.05, "{each} {counted}");
-    let fell = ["profile", "--pid", &crowd.pid(), "--seconds", "1", "--rate"];
+    assert!((counted / mean - 1.0).abs() < 0.1, "{counted}/s reported, {mean}/s counted");
+    let each: f64 =
+        reported.thread_lines.iter().map(|line| line.per_operation.unwrap().value.0).sum();
+    assert!((each * counted / reported.threads.0 - 1.0).abs() < 0.05, "{each} {counted}");
+    let fell = ["profile", "--pid", &queue.pid(), "--seconds", "1", "--rate"];
     sandbox.run(&[&fell[..], &["echo none"]].concat()).refused(1, &["no whole number"]);
-    crowd.ends_as_ever();
+    queue.ends_as_ever();
 }
 
 #[test]
@@ -243,19 +244,19 @@ fn an_interrupt_ends_the_profile_and_not_the_program() {
     if !has_bpf(TEST) || !compiled(&sandbox, TEST) {
         return;
     }
-    let crowd = Crowd::start(&sandbox);
-    let words = ["profile", "--pid", &crowd.pid(), "--seconds", "60", "--out", "seen"];
+    let queue = Queue::start(&sandbox);
+    let words = ["profile", "--pid", &queue.pid(), "--seconds", "60", "--out", "seen"];
     let mut profile = sandbox.spawn(&words);
     eventually("a window is on disk", || {
         fs::metadata(sandbox.path("seen/stacks.jsonl")).is_ok_and(|about| about.len() > 0)
     });
     let line = format!("kill -INT {}", profile.id());
     assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
-    let mut told = String::new();
-    profile.stdout.take().unwrap().read_to_string(&mut told).unwrap();
+    let mut reported = String::new();
+    profile.stdout.take().unwrap().read_to_string(&mut reported).unwrap();
     profile.wait().unwrap();
-    assert!(told.contains("held_work"), "{told}");
-    crowd.ends_as_ever();
+    assert!(reported.contains("held_work"), "{reported}");
+    queue.ends_as_ever();
 }
 
 #[test]
@@ -266,9 +267,13 @@ fn a_command_is_started_watched_and_ended() {
     if !has_bpf(TEST) || !compiled(&sandbox, TEST) {
         return;
     }
-    let (told, _) = profiled(&sandbox, &["--seconds", "1", "--out", "seen", "--", "./crowd"]);
-    assert!(told.subject.starts_with("crowd "), "{}", told.subject);
-    assert!(told.causes.iter().any(|one| one.cause.kind == CauseKind::Lock), "{:?}", told.causes);
+    let (reported, _) = profiled(&sandbox, &["--seconds", "1", "--out", "seen", "--", "./queue"]);
+    assert!(reported.subject.starts_with("queue "), "{}", reported.subject);
+    assert!(
+        reported.causes.iter().any(|one| one.cause.kind == CauseKind::Lock),
+        "{:?}",
+        reported.causes
+    );
     assert_eq!(sandbox.processes(), Vec::<u32>::new(), "it has been ended");
     let short = ["profile", "--seconds", "9", "--out", "short", "--", "sleep", "0.8"];
     let ran = sandbox.run(&short);
@@ -280,8 +285,8 @@ fn a_command_is_started_watched_and_ended() {
 #[test]
 fn who_cannot_be_watched_is_refused_in_one_line() {
     let sandbox = Sandbox::new();
-    let refused = |words: &[&str], code, told: &[&str]| {
-        sandbox.run(&[&["profile"], words].concat()).refused(code, told);
+    let refused = |words: &[&str], code, reported: &[&str]| {
+        sandbox.run(&[&["profile"], words].concat()).refused(code, reported);
     };
     refused(&[], 2, &["--pid"]);
     refused(&["--pid", "999999999"], 1, &["no process 999999999"]);

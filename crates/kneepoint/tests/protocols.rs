@@ -41,13 +41,13 @@ fn a_published_protocol_runs_the_baseline_alone_and_says_so() {
     assert_eq!(findings.protocol.stopped_by.as_str(), "planned blocks");
     assert!(findings.effects.is_empty() && findings.curve.points.len() == 2, "{findings:?}");
     let run = kneepoint_lab::open(&sandbox.path("run")).unwrap();
-    assert_eq!(run.arms.len(), 1, "the baseline is started once, and nothing else");
-    let rows = run.arms[0].proofs.iter().find(|proof| proof.what.starts_with("rows"));
-    assert_eq!(rows.map(|proof| proof.found.as_str()), Some("3000"), "{:?}", run.arms);
+    assert_eq!(run.variants.len(), 1, "the baseline is started once, and nothing else");
+    let rows = run.variants[0].proofs.iter().find(|proof| proof.what.starts_with("rows"));
+    assert_eq!(rows.map(|proof| proof.found.as_str()), Some("3000"), "{:?}", run.variants);
     let sweep = run.trials.iter().filter(|trial| trial.id.phase == Phase::Sweep);
     assert_eq!(sweep.map(|trial| trial.id.level.clients).collect::<Vec<_>>(), [1, 2]);
-    let told = sandbox.run(&["report", "run"]);
-    assert!(told.out.contains("published protocol"), "{told:?}");
+    let reported = sandbox.run(&["report", "run"]);
+    assert!(reported.out.contains("published protocol"), "{reported:?}");
 }
 
 /// A treatment named in the sweep is measured at every level of every block, and a published
@@ -82,11 +82,11 @@ fn a_treatment_of_the_sweep_has_its_curve() {
         .iter()
         .filter(of_sweep)
         .filter(|trial| trial.id.block < 2)
-        .map(|trial| (trial.id.block, trial.id.arm.0.clone(), trial.id.level.clients))
+        .map(|trial| (trial.id.block, trial.id.variant.0.clone(), trial.id.level.clients))
         .collect();
     assert_eq!(cells.len(), 2 * 2 * 3, "{cells:?}");
-    let told = sandbox.run(&["report", "run"]);
-    assert!(told.out.lines().any(|line| line.starts_with("treated ")), "{told:?}");
+    let reported = sandbox.run(&["report", "run"]);
+    assert!(reported.out.lines().any(|line| line.starts_with("treated ")), "{reported:?}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn a_recipe_that_is_not_there_is_code_1() {
 }
 
 #[test]
-fn a_recipe_that_makes_no_sense_is_told_with_line_and_column() {
+fn a_recipe_that_makes_no_sense_is_reported_with_line_and_column() {
     let good = short_recipe(1000);
     let changed = |from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
@@ -194,10 +194,10 @@ fn a_full_disk_keeps_the_trials_so_far() {
 }
 
 #[test]
-fn an_unprivileged_user_is_told_what_the_full_collector_needs() {
+fn an_unprivileged_user_is_shown_what_the_full_collector_needs() {
     if !is_root() {
         println!(
-            "SKIP an_unprivileged_user_is_told_what_the_full_collector_needs: needs root to \
+            "SKIP an_unprivileged_user_is_shown_what_the_full_collector_needs: needs root to \
              become nobody"
         );
         return;

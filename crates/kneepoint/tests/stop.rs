@@ -119,7 +119,7 @@ fn a_kill_at_any_moment_leaves_nothing() {
     }
 }
 
-/// There is no room for the page: what was measured is told all the same, and where it lies.
+/// There is no room for the page: what was measured is reported all the same, and where it lies.
 #[test]
 fn a_failure_at_the_end_tells_what_was_measured() {
     let _alone = alone();

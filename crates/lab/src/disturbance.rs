@@ -1,6 +1,6 @@
 //! What disturbed a slice, by its size.
 
-use kneepoint_vocab::{Nanos, Plan, Pollution};
+use kneepoint_vocab::{Interference, Nanos, Plan};
 
 /// A window that lasted so many times as long as planned was frozen meanwhile.
 const FROZEN: f64 = 1.5;
@@ -20,7 +20,7 @@ pub(crate) enum Disturbance {
 /// than planned was frozen, and one below half of it opened too late: its generator ended before.
 pub(crate) fn disturbance(
     plan: &Plan,
-    pollution: Pollution,
+    interference: Interference,
     window: Nanos,
     fixed_work: bool,
 ) -> Option<Disturbance> {
@@ -29,8 +29,9 @@ pub(crate) fn disturbance(
         let reason = format!("its window lasted {lasted:.1} s instead of {planned:.1} s");
         return Some(Disturbance::Gross(reason));
     }
-    let polluted = pollution.foreign > plan.foreign_limit || pollution.steal > plan.steal_limit;
-    (polluted || !fixed_work && lasted < planned / 2.0).then_some(Disturbance::Some)
+    let disturbed =
+        interference.others > plan.others_limit || interference.steal > plan.steal_limit;
+    (disturbed || !fixed_work && lasted < planned / 2.0).then_some(Disturbance::Some)
 }
 
 #[cfg(test)]
@@ -42,8 +43,8 @@ mod tests {
     #[test]
     fn a_disturbance_is_judged_by_its_size() {
         let plan = small_plan();
-        let by = |foreign, steal, times: f64, fixed_work| {
-            let pollution = Pollution { foreign: Ratio(foreign), steal: Ratio(steal) };
+        let by = |others, steal, times: f64, fixed_work| {
+            let interference = Interference { others: Ratio(others), steal: Ratio(steal) };
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -51,7 +52,7 @@ mod tests {
                 reason = "a window of some hundred milliseconds"
             )]
             let window = Nanos((plan.slice.0 as f64 * times) as u64);
-            disturbance(&plan, pollution, window, fixed_work)
+            disturbance(&plan, interference, window, fixed_work)
         };
         let gross = |found| matches!(found, Some(Disturbance::Gross(_)));
         assert_eq!(by(0.01, 0.005, 1.0, false), None);

@@ -6,8 +6,9 @@ mod read;
 
 use crate::store::{Store, StoreError};
 use kneepoint_vocab::{
-    ArmId, ArmPlan, ArmRole, Clients, Disposition, Host, Level, LevelOrder, Nanos, Phase, Plan,
-    Pollution, ProtocolName, Ratio, RunEnd, SCHEMA, StoppedBy, TrialId, TrialRecord, Window,
+    Clients, Disposition, Host, Interference, Level, LevelOrder, Nanos, Phase, Plan, ProtocolName,
+    Ratio, RunEnd, SCHEMA, StoppedBy, TrialId, TrialRecord, VariantId, VariantPlan, VariantRole,
+    Window,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -172,7 +173,7 @@ fn trial(
             block,
             position: 0,
             attempt: 0,
-            arm: ArmId::new(ArmId::BASELINE),
+            variant: VariantId::new(VariantId::BASELINE),
             start: 0,
             level,
         },
@@ -184,7 +185,7 @@ fn trial(
         counts: None,
         stability: None,
         settling: None,
-        pollution: Pollution::default(),
+        interference: Interference::default(),
         disposition: Disposition::Kept,
         facts: Vec::new(),
     })
@@ -211,18 +212,18 @@ fn plan(options: &ImportOptions, trials: &[TrialRecord], formats: &[Format]) -> 
         operation: options.operation.clone().unwrap_or_else(|| first.operation().to_owned()),
         clients: Clients::Apart,
         generator_cores: 0,
-        sweep_arms: Vec::new(),
+        sweep_variants: Vec::new(),
         protocol: ProtocolName::Imported,
         level_order: LevelOrder::Ascending,
         warm_up: None,
         seed: 1,
         focus: peak.map_or(Level { clients: 1, cores: 1 }, |(level, _)| *level),
         levels,
-        arms: vec![ArmPlan {
-            id: ArmId::new(ArmId::BASELINE),
-            role: ArmRole::Baseline,
+        variants: vec![VariantPlan {
+            id: VariantId::new(VariantId::BASELINE),
+            role: VariantRole::Baseline,
             label: "as it was measured".to_owned(),
-            over: ArmId::new(ArmId::BASELINE),
+            over: VariantId::new(VariantId::BASELINE),
             changes: Vec::new(),
         }],
         slice: lengths.get(lengths.len() / 2).copied().unwrap_or_default(),
@@ -236,7 +237,7 @@ fn plan(options: &ImportOptions, trials: &[TrialRecord], formats: &[Format]) -> 
         allowed_overhead: None,
         sweep_precision: None,
         budget: Nanos(0),
-        foreign_limit: Ratio(1.0),
+        others_limit: Ratio(1.0),
         steal_limit: Ratio(1.0),
     }
 }

@@ -12,7 +12,6 @@
 //! * [`store`]: writes the run directory; [`mod@open`]: reads it back.
 //! * [`regular`]: reads files that somebody else may have made.
 
-mod arms;
 mod clock;
 mod disturbance;
 pub mod import;
@@ -31,6 +30,7 @@ mod slice;
 mod stop_rule;
 pub mod store;
 mod sums;
+mod variants;
 mod watchdog;
 
 pub use import::import;

@@ -1,7 +1,7 @@
 //! Reads a run directory back, however it ended.
 
 use crate::regular;
-use crate::store::{ARMS, END, HOST, PLAN, STACKS, TRIALS};
+use crate::store::{END, HOST, PLAN, STACKS, TRIALS, VARIANTS};
 use crate::sums::{self, Summing};
 use kneepoint_vocab::{EndFile, FileSum, Plan, RunRecord, SCHEMA};
 use serde::de::DeserializeOwned;
@@ -85,12 +85,12 @@ pub fn open(directory: &Path) -> Result<RunRecord, OpenError> {
     let mut trials: Vec<kneepoint_vocab::TrialRecord> = reading.lines(TRIALS)?;
     let stacks: Vec<kneepoint_vocab::StackRecord> = reading.lines(STACKS)?;
     drop_dangling_stacks(&mut trials, &stacks);
-    let arms = reading.lines(ARMS)?;
+    let variants = reading.lines(VARIANTS)?;
     let end = reading.end()?;
     Ok(RunRecord {
         host: parse_json(&host_path, &host_bytes)?,
         plan: parse_plan(&plan_path, &plan_bytes)?,
-        arms,
+        variants,
         trials,
         stacks,
         end,

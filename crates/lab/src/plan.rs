@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use kneepoint_rig::recipe::level::resolve_all;
 use kneepoint_rig::recipe::{LevelSpec, Published};
 use kneepoint_vocab::{
-    ArmId, ArmRole, Clients, Level, LevelOrder, Nanos, Plan, ProtocolName, Ratio,
+    Clients, Level, LevelOrder, Nanos, Plan, ProtocolName, Ratio, VariantId, VariantRole,
 };
 
 /// Window of a slice where the recipe names none.
@@ -17,8 +17,8 @@ const RAMP: Nanos = Nanos::from_millis(100);
 const SETTLE: Nanos = Nanos::from_millis(3_000);
 /// Sweep blocks where the recipe names none.
 const SWEEP_BLOCKS: u32 = 6;
-/// Least and most effect blocks where the recipe names none. An arm that is decided early leaves
-/// its slices to the others, so the most is what the last undecided arm may get.
+/// Least and most effect blocks where the recipe names none. A variant that is decided early leaves
+/// its slices to the others, so the most is what the last undecided variant may get.
 const EFFECT_BLOCKS: (u32, u32) = (6, 18);
 /// Effect blocks to a start. A start is one draw of the memory layout, and effects are judged by
 /// how they hold across starts: as many starts as blocks give the narrowest honest interval.
@@ -33,7 +33,7 @@ const SMALLEST_EFFECT: Ratio = Ratio(0.10);
 /// Wall-clock budget of measuring.
 const BUDGET: Nanos = Nanos::from_millis(84_000);
 /// A slice with more CPU of other processes is disturbed.
-const FOREIGN_LIMIT: Ratio = Ratio(0.03);
+const OTHERS_LIMIT: Ratio = Ratio(0.03);
 /// A slice with more steal is disturbed.
 const STEAL_LIMIT: Ratio = Ratio(0.01);
 
@@ -63,8 +63,8 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         seed: options.seed.unwrap_or_else(fresh_seed),
         focus: focus(&levels, recipe.focus.resolve(cores), cores),
         levels,
-        arms: recipe.arms().into_iter().map(|arm| arm.plan).collect(),
-        sweep_arms: recipe.sweep_treatments.iter().map(|one| ArmId::new(&one.id)).collect(),
+        variants: recipe.variants().into_iter().map(|variant| variant.plan).collect(),
+        sweep_variants: recipe.sweep_treatments.iter().map(|one| VariantId::new(&one.id)).collect(),
         slice: protocol.slice.unwrap_or(SLICE),
         ramp: protocol.ramp.unwrap_or(RAMP),
         settle: match recipe.workload.tells_progress(&recipe.settings) {
@@ -79,7 +79,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         allowed_overhead: options.allowed_overhead,
         sweep_precision: Some(options.precision.unwrap_or(SWEEP_PRECISION)),
         budget: options.budget.or(protocol.budget).unwrap_or(BUDGET),
-        foreign_limit: FOREIGN_LIMIT,
+        others_limit: OTHERS_LIMIT,
         steal_limit: STEAL_LIMIT,
     };
     match &recipe.follows {
@@ -114,7 +114,11 @@ fn as_published(
         warm_up: Some(published.warm_up),
         focus: focus(&levels, clients, cores),
         levels,
-        arms: own.arms.into_iter().filter(|arm| arm.role == ArmRole::Baseline).collect(),
+        variants: own
+            .variants
+            .into_iter()
+            .filter(|variant| variant.role == VariantRole::Baseline)
+            .collect(),
         slice: published.slice,
         ramp: published.ramp,
         settle: Nanos(0),
@@ -210,15 +214,15 @@ fn fresh_seed() -> u64 {
 pub(crate) mod tests {
     use super::*;
     use kneepoint_rig::recipe::Recipe;
-    use kneepoint_vocab::ArmPlan;
+    use kneepoint_vocab::VariantPlan;
 
-    /// Two levels, four arms.
+    /// Two levels, four variants.
     pub(crate) fn small_plan() -> Plan {
-        let arm = |id: &str, role| ArmPlan {
-            id: ArmId::new(id),
+        let variant = |id: &str, role| VariantPlan {
+            id: VariantId::new(id),
             role,
             label: id.to_owned(),
-            over: ArmId::new(ArmId::BASELINE),
+            over: VariantId::new(VariantId::BASELINE),
             changes: Vec::new(),
         };
         Plan {
@@ -233,13 +237,13 @@ pub(crate) mod tests {
             seed: 1,
             levels: vec![Level { clients: 1, cores: 2 }, Level { clients: 4, cores: 2 }],
             focus: Level { clients: 4, cores: 2 },
-            arms: vec![
-                arm(ArmId::BASELINE, ArmRole::Baseline),
-                arm(ArmId::CONTROL, ArmRole::Control),
-                arm(ArmId::UNPROBED, ArmRole::Unprobed),
-                arm("other", ArmRole::Treatment),
+            variants: vec![
+                variant(VariantId::BASELINE, VariantRole::Baseline),
+                variant(VariantId::CONTROL, VariantRole::Control),
+                variant(VariantId::UNPROBED, VariantRole::Unprobed),
+                variant("other", VariantRole::Treatment),
             ],
-            sweep_arms: Vec::new(),
+            sweep_variants: Vec::new(),
             slice: SLICE,
             ramp: RAMP,
             settle: Nanos(0),
@@ -251,7 +255,7 @@ pub(crate) mod tests {
             allowed_overhead: None,
             sweep_precision: None,
             budget: BUDGET,
-            foreign_limit: FOREIGN_LIMIT,
+            others_limit: OTHERS_LIMIT,
             steal_limit: STEAL_LIMIT,
         }
     }

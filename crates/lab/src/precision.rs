@@ -5,7 +5,7 @@
 //! further blocks of those three cost less than whole ones and are worth as much.
 
 use kneepoint_stats::two_way::{TwoWay, fit, observations};
-use kneepoint_vocab::{ArmId, Level, Phase, Plan, TrialRecord};
+use kneepoint_vocab::{Level, Phase, Plan, TrialRecord, VariantId};
 use std::collections::BTreeSet;
 
 /// Confidence of the interval at the peak.
@@ -30,7 +30,7 @@ pub(crate) fn known(plan: &Plan, trials: &[TrialRecord]) -> Option<Known> {
         .iter()
         .filter(|trial| {
             let (id, cores) = (&trial.id, plan.focus.cores);
-            let swept = id.phase == Phase::Sweep && id.arm.0 == ArmId::BASELINE;
+            let swept = id.phase == Phase::Sweep && id.variant.0 == VariantId::BASELINE;
             swept && id.level.cores == cores && trial.counts()
         })
         .collect();
@@ -71,7 +71,7 @@ pub(crate) fn wanting(plan: &Plan, trials: &[TrialRecord]) -> Option<Vec<Level>>
 mod tests {
     use super::*;
     use crate::plan::tests::small_plan;
-    use kneepoint_vocab::{Disposition, Nanos, Pollution, Ratio, TrialId, Window};
+    use kneepoint_vocab::{Disposition, Interference, Nanos, Ratio, TrialId, Window};
 
     /// Sweep blocks of (clients, operations a second), a start a block, which alternate by `swing`.
     fn swept(plan: &Plan, levels: &[(u32, f64)], blocks: u32, swing: f64) -> Vec<TrialRecord> {
@@ -89,7 +89,7 @@ mod tests {
                     block,
                     position: 0,
                     attempt: 0,
-                    arm: ArmId::new(ArmId::BASELINE),
+                    variant: VariantId::new(VariantId::BASELINE),
                     start: block,
                     level: Level { clients, ..plan.focus },
                 },
@@ -101,7 +101,7 @@ mod tests {
                 counts: None,
                 stability: None,
                 settling: None,
-                pollution: Pollution::default(),
+                interference: Interference::default(),
                 disposition: Disposition::Kept,
                 facts: Vec::new(),
             }

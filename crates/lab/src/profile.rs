@@ -2,7 +2,7 @@
 //! was.
 //!
 //! Nothing is started, stopped, moved or raised, but for a command that was given to be started.
-//! What is written is a run directory as a run's: one arm, one level, a slice a window.
+//! What is written is a run directory as a run's: one variant, one level, a slice a window.
 
 mod attached;
 mod rate;
@@ -21,8 +21,9 @@ use kneepoint_probe::{Probe, ProbeOptions};
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{CpuSets, placement};
 use kneepoint_vocab::{
-    ArmId, ArmPlan, ArmRole, ArmStart, Clients, Disposition, Host, Level, LevelOrder, Nanos, Phase,
-    Plan, ProtocolName, Ratio, RunEnd, Seconds, StoppedBy, Tier, TrialId, TrialRecord,
+    Clients, Disposition, Host, Level, LevelOrder, Nanos, Phase, Plan, ProtocolName, Ratio, RunEnd,
+    Seconds, StoppedBy, Tier, TrialId, TrialRecord, VariantId, VariantPlan, VariantRole,
+    VariantStart,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,7 +70,7 @@ pub fn profile(
     if !options.numbered {
         store::vacant(&options.directory)?;
     }
-    // A wrong process is told before anything is loaded into the kernel.
+    // A wrong process is reported before anything is loaded into the kernel.
     let found = options.subject.find()?;
     if let Some(rate) = &options.rate {
         rate::read(rate)?;
@@ -110,10 +111,10 @@ fn plan(options: &ProfileOptions, attached: &Attached) -> Plan {
     let level = Level { clients: u32::try_from(threads).unwrap_or(1).max(1), cores };
     let windows = u32::try_from(options.length.0 / LEAST_WINDOW.0).unwrap_or(WINDOWS);
     let windows = windows.clamp(1, WINDOWS);
-    let baseline = ArmId::new(ArmId::BASELINE);
+    let baseline = VariantId::new(VariantId::BASELINE);
     Plan {
         recipe: "profile".to_owned(),
-        summary: attached.told(),
+        summary: attached.reported(),
         operation: match options.rate {
             Some(_) => "operations".to_owned(),
             None => Plan::UNCOUNTED.to_owned(),
@@ -126,14 +127,14 @@ fn plan(options: &ProfileOptions, attached: &Attached) -> Plan {
         seed: 1,
         levels: vec![level],
         focus: level,
-        arms: vec![ArmPlan {
+        variants: vec![VariantPlan {
             id: baseline.clone(),
-            role: ArmRole::Baseline,
+            role: VariantRole::Baseline,
             label: "as it runs".to_owned(),
             over: baseline,
             changes: Vec::new(),
         }],
-        sweep_arms: Vec::new(),
+        sweep_variants: Vec::new(),
         slice: Nanos(options.length.0 / u64::from(windows)),
         ramp: Nanos(0),
         settle: Nanos(0),
@@ -145,7 +146,7 @@ fn plan(options: &ProfileOptions, attached: &Attached) -> Plan {
         allowed_overhead: None,
         smallest_effect: Ratio(0.1),
         budget: Nanos(options.length.0 * 2),
-        foreign_limit: Ratio(1.0),
+        others_limit: Ratio(1.0),
         steal_limit: Ratio(1.0),
     }
 }
@@ -161,8 +162,8 @@ struct Profiler<'a> {
 
 impl Profiler<'_> {
     fn windows(&mut self, progress: &mut dyn Progress, stop: &AtomicBool) -> Result<StoppedBy> {
-        self.store.arm(&ArmStart {
-            arm: ArmId::new(ArmId::BASELINE),
+        self.store.variant(&VariantStart {
+            variant: VariantId::new(VariantId::BASELINE),
             start: 0,
             proofs: Vec::new(),
             ready_after: Seconds(0.0),
@@ -263,7 +264,7 @@ fn record(
             block: window,
             position: 0,
             attempt: 0,
-            arm: ArmId::new(ArmId::BASELINE),
+            variant: VariantId::new(VariantId::BASELINE),
             start: 0,
             level,
         },
@@ -275,7 +276,7 @@ fn record(
         counts: None,
         stability: None,
         settling: None,
-        pollution: taken.pollution,
+        interference: taken.interference,
         disposition: Disposition::Kept,
         facts: taken.facts,
     };

@@ -1,6 +1,5 @@
 //! The whole experiment: the only loop over trials.
 
-use crate::arms::{Arms, Ground};
 use crate::clock::Clock;
 use crate::disturbance::{Disturbance, disturbance};
 use crate::options::RunOptions;
@@ -10,14 +9,15 @@ use crate::schedule::{self, Planned, Step, estimate, needed, outlook, schedule};
 use crate::slice::{self, Shape, Taken};
 use crate::stop_rule::StopRule;
 use crate::store::{self, Store};
+use crate::variants::{Ground, Variants};
 use anyhow::{Context, Result, anyhow, bail};
 use kneepoint_probe::{Probe, ProbeOptions};
 use kneepoint_rig::priority::Prompt;
 use kneepoint_rig::{CpuSets, Need, placement};
 use kneepoint_stats::change_point::warm_up_end;
 use kneepoint_vocab::{
-    ArmId, ArmRole, ArmStart, Disposition, Host, Level, Nanos, Phase, Plan, Pollution,
-    ProtocolName, RunEnd, StoppedBy, TrialId, TrialRecord, Window,
+    Disposition, Host, Interference, Level, Nanos, Phase, Plan, ProtocolName, RunEnd, StoppedBy,
+    TrialId, TrialRecord, VariantId, VariantRole, VariantStart, Window,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ pub fn run(
         clock,
         stop,
         progress,
-        arms: Arms::default(),
+        variants: Variants::default(),
         taken: Vec::new(),
         put_back: Vec::new(),
         started: Vec::new(),
@@ -159,15 +159,15 @@ struct Runner<'a> {
     clock: Clock,
     stop: &'a AtomicBool,
     progress: &'a mut dyn Progress,
-    arms: Arms,
+    variants: Variants,
     /// Trials so far, without their facts: what the stop rule looks at.
     taken: Vec<TrialRecord>,
     /// Disturbed slices of the current block, with the number of their next attempt.
     put_back: Vec<(Planned, u32)>,
     /// Starts so far, with their proofs.
-    started: Vec<ArmStart>,
-    /// Arms that the effect blocks do without from now on.
-    left_out: BTreeSet<ArmId>,
+    started: Vec<VariantStart>,
+    /// Variants that the effect blocks do without from now on.
+    left_out: BTreeSet<VariantId>,
     steady: bool,
     remarks: Vec<String>,
     /// Blocks of the sweep beyond the planned ones.
@@ -219,7 +219,7 @@ impl Runner<'_> {
         }
         self.tell(step);
         match step {
-            Step::Start { start } => self.replace_arms(*start)?,
+            Step::Start { start } => self.replace_variants(*start)?,
             Step::WarmUp => self.warm_up()?,
             Step::Slice(planned) => self.slice(planned, 0)?,
             Step::Look { .. } => {}
@@ -255,8 +255,9 @@ impl Runner<'_> {
 
     /// Further blocks, with new starts as in the plan; why they ended early, if they did.
     fn refined(&mut self) -> Result<Option<StoppedBy>> {
-        let swept = |id: &ArmId| id.0 == ArmId::BASELINE || self.plan.sweep_arms.contains(id);
-        let others = self.plan.arms.iter().map(|arm| &arm.id).filter(|id| !swept(id));
+        let swept =
+            |id: &VariantId| id.0 == VariantId::BASELINE || self.plan.sweep_variants.contains(id);
+        let others = self.plan.variants.iter().map(|variant| &variant.id).filter(|id| !swept(id));
         self.left_out = others.cloned().collect();
         let mut blocks: u32 = 0;
         while precision::wanting(self.plan, &self.taken).is_some() {
@@ -278,7 +279,7 @@ impl Runner<'_> {
 
     /// Stops the systems and writes how the run ended.
     fn end(mut self, mut stopped_by: Result<StoppedBy>) -> Result<Outcome> {
-        let mut stopped = std::mem::take(&mut self.arms).stop();
+        let mut stopped = std::mem::take(&mut self.variants).stop();
         // Systems that are killed because a stop was asked for have not failed.
         if self.interrupted() {
             stopped_by = stopped_by.or(Ok(StoppedBy::Interrupted));
@@ -328,18 +329,19 @@ impl Runner<'_> {
         self.progress.step(now, total.max(now), &doing);
     }
 
-    fn replace_arms(&mut self, start: u32) -> Result<()> {
-        std::mem::take(&mut self.arms).stop()?;
-        let planned = self.plan.arms.iter().map(|arm| &arm.id);
+    fn replace_variants(&mut self, start: u32) -> Result<()> {
+        std::mem::take(&mut self.variants).stop()?;
+        let planned = self.plan.variants.iter().map(|variant| &variant.id);
         let wanted = planned.filter(|id| !self.left_out.contains(id)).cloned().collect();
-        let (arms, records) = Arms::start(self.options, self.plan, &self.ground, start, &wanted)?;
-        self.arms = arms;
+        let (variants, records) =
+            Variants::start(self.options, self.plan, &self.ground, start, &wanted)?;
+        self.variants = variants;
         for record in records {
-            self.store.arm(&record)?;
+            self.store.variant(&record)?;
             for proof in record.proofs.iter().filter(|proof| !proof.active) {
                 let text = format!(
                     "{} is not what it claims: {} is {}, expected {}",
-                    record.arm, proof.what, proof.found, proof.expected
+                    record.variant, proof.what, proof.found, proof.expected
                 );
                 self.progress.remark(&text);
                 self.remarks.push(text);
@@ -357,7 +359,7 @@ impl Runner<'_> {
             self.steady = true;
             return Ok(());
         }
-        let baseline = ArmId::new(ArmId::BASELINE);
+        let baseline = VariantId::new(VariantId::BASELINE);
         let fixed = self.plan.warm_up;
         let length = fixed.map_or(WARM_UP_SLICE, |whole| {
             Nanos(whole.0 / WARM_UP_MOST as u64).max(FIXED_WARM_UP_SLICE)
@@ -382,11 +384,11 @@ impl Runner<'_> {
                 phase: Phase::WarmUp,
                 block: 0,
                 position: u32::try_from(series.len()).unwrap_or(u32::MAX),
-                arm: baseline.clone(),
+                variant: baseline.clone(),
                 level: self.plan.focus,
                 start: 0,
             };
-            let system = self.arms.system(&baseline)?;
+            let system = self.variants.system(&baseline)?;
             let taken = match slice::take(system, None, &shape, &self.clock, self.stop) {
                 Ok(taken) => taken,
                 Err(_) if self.interrupted() => return Ok(()),
@@ -441,11 +443,11 @@ impl Runner<'_> {
             || self.clock.now() + self.pending > self.plan.budget;
         let disposition = match self.disturbance(&taken) {
             None => Disposition::Kept,
-            Some(_) if !last => Disposition::Polluted,
-            Some(Disturbance::Some) => Disposition::KeptPolluted,
+            Some(_) if !last => Disposition::Disturbed,
+            Some(Disturbance::Some) => Disposition::KeptDisturbed,
             Some(Disturbance::Gross(reason)) => Disposition::Spoiled { reason },
         };
-        if disposition == Disposition::Polluted {
+        if disposition == Disposition::Disturbed {
             self.put_back.push((planned.clone(), attempt + 1));
         }
         let (mut record, stacks) = self.record(planned, attempt, taken, disposition);
@@ -460,13 +462,13 @@ impl Runner<'_> {
     fn disturbance(&self, taken: &Taken) -> Option<Disturbance> {
         let recipe = &self.options.recipe;
         let fixed_work = recipe.workload.fixed_work(&recipe.settings);
-        disturbance(self.plan, taken.pollution, taken.window.length, fixed_work)
+        disturbance(self.plan, taken.interference, taken.window.length, fixed_work)
     }
 
     fn take(&mut self, planned: &Planned) -> Result<Taken> {
-        let unprobed = planned.arm.0 == ArmId::UNPROBED;
+        let unprobed = planned.variant.0 == VariantId::UNPROBED;
         let shape = self.shape(planned.level, self.plan.ramp, self.plan.slice);
-        let system = self.arms.system(&planned.arm)?;
+        let system = self.variants.system(&planned.variant)?;
         if !unprobed {
             return slice::take(system, Some(&mut self.probe), &shape, &self.clock, self.stop);
         }
@@ -498,14 +500,15 @@ impl Runner<'_> {
             counts: taken.output.counts,
             stability: taken.stability,
             settling: taken.settling,
-            pollution: taken.pollution,
+            interference: taken.interference,
             disposition,
             facts: taken.facts,
         };
         (record, taken.stacks)
     }
 
-    /// Keeps a trial without a number, and ends the run: the arm's process is not to be trusted.
+    /// Keeps a trial without a number, and ends the run: the variant's process is not to be
+    /// trusted.
     fn failed(&mut self, planned: &Planned, attempt: u32, error: &anyhow::Error) -> Result<()> {
         let reason = format!("{error:#}");
         let record = TrialRecord {
@@ -518,12 +521,12 @@ impl Runner<'_> {
             counts: None,
             stability: None,
             settling: None,
-            pollution: Pollution::default(),
+            interference: Interference::default(),
             disposition: Disposition::Failed { reason: reason.clone() },
             facts: Vec::new(),
         };
         self.store.trial(&record, &[]).context("recording a failed trial")?;
-        bail!("{} at {} clients: {reason}", planned.arm, planned.level.clients)
+        bail!("{} at {} clients: {reason}", planned.variant, planned.level.clients)
     }
 }
 
@@ -531,8 +534,8 @@ impl Runner<'_> {
 fn doing(plan: &Plan, planned: &Planned) -> String {
     let clients = planned.level.clients;
     let several = plan.levels.iter().any(|level| level.cores != planned.level.cores);
-    let label = match plan.arm(&planned.arm) {
-        Some(arm) if arm.role != ArmRole::Baseline => arm.label.as_str(),
+    let label = match plan.variant(&planned.variant) {
+        Some(variant) if variant.role != VariantRole::Baseline => variant.label.as_str(),
         _ => "baseline",
     };
     let plural = if clients == 1 { "" } else { "s" };
@@ -546,7 +549,7 @@ fn id(planned: &Planned, attempt: u32) -> TrialId {
         block: planned.block,
         position: planned.position,
         attempt,
-        arm: planned.arm.clone(),
+        variant: planned.variant.clone(),
         start: planned.start,
         level: planned.level,
     }

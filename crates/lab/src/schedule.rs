@@ -1,18 +1,18 @@
 //! The order of everything a run does, laid out before the first step.
 //!
-//! A run is a few rounds. Each round starts every arm anew (a start is one draw of the memory
+//! A run is a few rounds. Each round starts every variant anew (a start is one draw of the memory
 //! layout), then interleaves: sweep blocks hold every level once, for the baseline and for each
-//! treatment that the sweep measures, effect blocks every arm once, both in random order. Drift of
-//! the machine so hits all levels and arms alike.
+//! treatment that the sweep measures, effect blocks every variant once, both in random order. Drift
+//! of the machine so hits all levels and variants alike.
 
 use crate::order::Order;
-use kneepoint_vocab::{ArmId, Level, LevelOrder, Nanos, Phase, Plan};
+use kneepoint_vocab::{Level, LevelOrder, Nanos, Phase, Plan, VariantId};
 use std::collections::BTreeSet;
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Replace every arm's process by a new one.
+    /// Replace every variant's process by a new one.
     Start {
         /// Which start, from 0.
         start: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Planned {
     pub(crate) phase: Phase,
     pub(crate) block: u32,
     pub(crate) position: u32,
-    pub(crate) arm: ArmId,
+    pub(crate) variant: VariantId,
     pub(crate) level: Level,
     pub(crate) start: u32,
 }
@@ -78,11 +78,12 @@ pub(crate) fn schedule(plan: &Plan) -> Vec<Step> {
     steps
 }
 
-/// One block: each of the sweep's arms at each level; where levels ascend, arms alternate.
+/// One block: each of the sweep's variants at each level; where levels ascend, variants alternate.
 fn sweep(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
-    let baseline = ArmId::new(ArmId::BASELINE);
-    let arms: Vec<&ArmId> = std::iter::once(&baseline).chain(&plan.sweep_arms).collect();
-    let cells = plan.levels.len() * arms.len();
+    let baseline = VariantId::new(VariantId::BASELINE);
+    let variants: Vec<&VariantId> =
+        std::iter::once(&baseline).chain(&plan.sweep_variants).collect();
+    let cells = plan.levels.len() * variants.len();
     let indices = match plan.level_order {
         LevelOrder::Random => order.next(cells),
         LevelOrder::Ascending => (0..cells).collect(),
@@ -94,8 +95,8 @@ fn sweep(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
                 phase: Phase::Sweep,
                 block,
                 position,
-                arm: arms[index % arms.len()].clone(),
-                level: plan.levels[index / arms.len()],
+                variant: variants[index % variants.len()].clone(),
+                level: plan.levels[index / variants.len()],
                 start,
             })
         })
@@ -111,13 +112,13 @@ pub(crate) fn further(plan: &Plan, levels: &[Level], block: u32, start: u32) -> 
 
 fn effects(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> {
     (0..)
-        .zip(order.next(plan.arms.len()))
+        .zip(order.next(plan.variants.len()))
         .map(|(position, index)| {
             Step::Slice(Planned {
                 phase: Phase::Effects,
                 block,
                 position,
-                arm: plan.arms[index].id.clone(),
+                variant: plan.variants[index].id.clone(),
                 level: plan.focus,
                 start,
             })
@@ -125,16 +126,16 @@ fn effects(plan: &Plan, order: &mut Order, block: u32, start: u32) -> Vec<Step> 
         .collect()
 }
 
-/// Whether a step still has to be taken once some arms are left out of the effect blocks.
-pub(crate) fn needed(step: &Step, left_out: &BTreeSet<ArmId>) -> bool {
+/// Whether a step still has to be taken once some variants are left out of the effect blocks.
+pub(crate) fn needed(step: &Step, left_out: &BTreeSet<VariantId>) -> bool {
     match step {
-        Step::Slice(slice) => slice.phase != Phase::Effects || !left_out.contains(&slice.arm),
+        Step::Slice(slice) => slice.phase != Phase::Effects || !left_out.contains(&slice.variant),
         _ => true,
     }
 }
 
-/// What all of these steps are expected to take without the arms left out.
-pub(crate) fn outlook(plan: &Plan, steps: &[Step], left_out: &BTreeSet<ArmId>) -> Nanos {
+/// What all of these steps are expected to take without the variants left out.
+pub(crate) fn outlook(plan: &Plan, steps: &[Step], left_out: &BTreeSet<VariantId>) -> Nanos {
     steps.iter().filter(|step| needed(step, left_out)).map(|step| estimate(plan, step)).sum()
 }
 
@@ -178,32 +179,35 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_block_holds_every_level_and_arm_once(
+        fn every_block_holds_every_level_and_variant_once(
             seed: u64, sweeps in 1_u32..9, least in 1_u32..9, more in 0_u32..9, per in 1_u32..5,
             treated: bool,
         ) {
             let mut plan = small_plan();
             plan.seed = seed;
-            plan.sweep_arms = if treated { vec![ArmId::new("other")] } else { vec![] };
+            plan.sweep_variants = if treated { vec![VariantId::new("other")] } else { vec![] };
             plan.sweep_blocks = sweeps;
             plan.effect_blocks = (least, least + more);
             plan.blocks_per_start = per;
             let steps = schedule(&plan);
             let sweep = slices(&steps, Phase::Sweep);
-            let arms = [&[ArmId::new(ArmId::BASELINE)], &plan.sweep_arms[..]].concat();
-            prop_assert_eq!(sweep.len(), sweeps as usize * plan.levels.len() * arms.len());
-            for (block, arm) in (0..sweeps).flat_map(|block| arms.iter().map(move |a| (block, a))) {
-                let of_it = sweep.iter().filter(|s| s.block == block && s.arm == *arm);
+            let baseline = VariantId::new(VariantId::BASELINE);
+            let variants = [&[baseline], &plan.sweep_variants[..]].concat();
+            prop_assert_eq!(sweep.len(), sweeps as usize * plan.levels.len() * variants.len());
+            let each = |block| variants.iter().map(move |variant| (block, variant));
+            for (block, variant) in (0..sweeps).flat_map(each) {
+                let of_it = sweep.iter().filter(|s| s.block == block && s.variant == *variant);
                 let mut levels: Vec<_> = of_it.map(|s| s.level).collect();
                 levels.sort_unstable();
                 prop_assert_eq!(&levels, &plan.levels);
             }
             for block in 0..sweeps {
                 let places = sweep.iter().filter(|s| s.block == block).map(|s| s.position);
-                prop_assert!(places.eq(0..u32::try_from(plan.levels.len() * arms.len()).unwrap()));
+                let all = u32::try_from(plan.levels.len() * variants.len()).unwrap();
+                prop_assert!(places.eq(0..all));
             }
             let effects = slices(&steps, Phase::Effects);
-            prop_assert_eq!(effects.len(), (least + more) as usize * plan.arms.len());
+            prop_assert_eq!(effects.len(), (least + more) as usize * plan.variants.len());
             let looks = steps.iter().filter(|s| matches!(s, Step::Look { .. })).count();
             prop_assert_eq!(looks, (least + more) as usize);
             // The sweep is whole by the time the first stop is allowed.
@@ -232,26 +236,26 @@ mod tests {
     }
 
     #[test]
-    fn arms_of_the_sweep_are_mixed_with_the_baseline_and_cost_their_time() {
+    fn variants_of_the_sweep_are_mixed_with_the_baseline_and_cost_their_time() {
         let mut plan = small_plan();
         let alone = outlook(&plan, &schedule(&plan), &BTreeSet::new());
-        plan.sweep_arms = vec![ArmId::new("other")];
+        plan.sweep_variants = vec![VariantId::new("other")];
         let steps = schedule(&plan);
         let slice = plan.ramp + plan.slice + SLICE_OVERHEAD_ESTIMATE;
         let more = u64::from(plan.sweep_blocks) * 2 * slice.0;
         assert_eq!(outlook(&plan, &steps, &BTreeSet::new()), Nanos(alone.0 + more));
-        // Each place of a block goes to both arms in the long run: neither always comes first.
+        // Each place of a block goes to both variants in the long run: neither always comes first.
         plan.sweep_blocks = 200;
         let steps = schedule(&plan);
         let firsts = slices(&steps, Phase::Sweep).into_iter().filter(|s| s.position == 0);
-        let baseline = firsts.filter(|s| s.arm.0 == ArmId::BASELINE).count();
+        let baseline = firsts.filter(|s| s.variant.0 == VariantId::BASELINE).count();
         assert!((70..=130).contains(&baseline), "{baseline} of 200");
-        // Ascending, both arms are measured at a level before the next one.
+        // Ascending, both variants are measured at a level before the next one.
         plan.level_order = LevelOrder::Ascending;
         plan.sweep_blocks = 1;
         let steps = schedule(&plan);
         let order = slices(&steps, Phase::Sweep).into_iter();
-        let order: Vec<_> = order.map(|s| (s.level.clients, s.arm.0.as_str())).collect();
+        let order: Vec<_> = order.map(|s| (s.level.clients, s.variant.0.as_str())).collect();
         assert_eq!(order, [(1, "baseline"), (1, "other"), (4, "baseline"), (4, "other")]);
     }
 
@@ -266,19 +270,23 @@ mod tests {
     }
 
     #[test]
-    fn arms_left_out_leave_the_effect_blocks_only() {
+    fn variants_left_out_leave_the_effect_blocks_only() {
         let plan = small_plan();
         let steps = schedule(&plan);
         let (_, most) = plan.effect_blocks;
         let all = outlook(&plan, &steps, &BTreeSet::new());
         let slice = plan.ramp + plan.slice + SLICE_OVERHEAD_ESTIMATE;
-        for arm in ["other", ArmId::BASELINE] {
-            let left_out = BTreeSet::from([ArmId::new(arm)]);
+        for variant in ["other", VariantId::BASELINE] {
+            let left_out = BTreeSet::from([VariantId::new(variant)]);
             let fewer = outlook(&plan, &steps, &left_out);
-            assert_eq!(all.0 - fewer.0, u64::from(most) * slice.0, "{arm}");
-            assert!(steps.iter().filter(|step| !needed(step, &left_out)).all(
-                |step| matches!(step, Step::Slice(p) if p.phase == Phase::Effects && p.arm.0 == arm)
-            ));
+            assert_eq!(all.0 - fewer.0, u64::from(most) * slice.0, "{variant}");
+            assert!(
+                steps
+                    .iter()
+                    .filter(|step| !needed(step, &left_out))
+                    .all(|step| matches!(step, Step::Slice(p)
+                    if p.phase == Phase::Effects && p.variant.0 == variant))
+            );
         }
     }
 

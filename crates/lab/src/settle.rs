@@ -3,7 +3,8 @@
 //!
 //! Clients that have just started are slower than they will be: connections are made one after
 //! another, caches are cold, threads find their cores. The window opens once the latest steps no
-//! longer drift, at most after a while; whether it was steady from end to end is told afterwards.
+//! longer drift, at most after a while; whether it was steady from end to end is reported
+//! afterwards.
 
 use anyhow::{Result, ensure};
 use kneepoint_rig::{System, Tally};
@@ -53,7 +54,7 @@ impl Course {
     }
 
     /// The record of it, for a window that opened so long after the start of the clients; none
-    /// where nothing was told.
+    /// where nothing was reported.
     pub(crate) fn settling(&self, after: Nanos) -> Option<Settling> {
         let series = rates(&self.tallies);
         if series.is_empty() {

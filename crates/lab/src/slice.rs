@@ -5,7 +5,7 @@ use crate::settle::{Course, STEP};
 use anyhow::Result;
 use kneepoint_probe::{CpuMeter, Instruments, Probe, Target};
 use kneepoint_rig::{CpuSets, Drive, SliceOutput, System};
-use kneepoint_vocab::{Fact, Nanos, Pollution, Settling, Stability, StackRecord, Window};
+use kneepoint_vocab::{Fact, Interference, Nanos, Settling, Stability, StackRecord, Window};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to take a slice.
@@ -25,7 +25,7 @@ pub(crate) struct Taken {
     pub(crate) output: SliceOutput,
     pub(crate) stability: Option<Stability>,
     pub(crate) settling: Option<Settling>,
-    pub(crate) pollution: Pollution,
+    pub(crate) interference: Interference,
     pub(crate) facts: Vec<Fact>,
     pub(crate) stacks: Vec<StackRecord>,
 }
@@ -81,7 +81,7 @@ pub(crate) fn take(
     facts.extend(shown.into_iter().flatten());
     let exact = facts.iter().find_map(|fact| match fact {
         Fact::CoreTime(core) if core.total.0 > 0 => {
-            Some(kneepoint_vocab::Ratio(core.foreign.seconds().0 / core.total.seconds().0))
+            Some(kneepoint_vocab::Ratio(core.others.seconds().0 / core.total.seconds().0))
         }
         _ => None,
     });
@@ -90,7 +90,10 @@ pub(crate) fn take(
         output,
         stability,
         settling: course.settling(Nanos(begin.0 - started.0)),
-        pollution: Pollution { foreign: exact.unwrap_or(reading.foreign), steal: reading.steal },
+        interference: Interference {
+            others: exact.unwrap_or(reading.others),
+            steal: reading.steal,
+        },
         facts,
         stacks,
     })

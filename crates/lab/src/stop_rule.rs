@@ -6,15 +6,15 @@
 
 use kneepoint_model::decision::{Decision, Known, pairs, plain_effect};
 use kneepoint_stats::verdict::{ERROR, Moment};
-use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, ArmStart, Plan, TrialRecord};
+use kneepoint_vocab::{Plan, TrialRecord, VariantId, VariantPlan, VariantRole, VariantStart};
 use std::collections::BTreeSet;
 
-/// Decides after each effect block whether every arm is known well enough.
+/// Decides after each effect block whether every variant is known well enough.
 #[derive(Debug)]
 pub(crate) struct StopRule {
     decision: Decision,
     /// Treatments whose verdict is final.
-    decided: BTreeSet<ArmId>,
+    decided: BTreeSet<VariantId>,
 }
 
 impl StopRule {
@@ -23,33 +23,35 @@ impl StopRule {
         Self { decision: Decision::of(plan), decided: BTreeSet::new() }
     }
 
-    /// Looks after `blocks` effect blocks; whether every arm is known well enough.
+    /// Looks after `blocks` effect blocks; whether every variant is known well enough.
     pub(crate) fn look(
         &mut self,
         plan: &Plan,
-        starts: &[ArmStart],
+        starts: &[VariantStart],
         trials: &[TrialRecord],
         blocks: u32,
     ) -> bool {
         let trials: Vec<&TrialRecord> = trials.iter().collect();
         let known = self.decision.known(plan, starts, &trials, Moment::Look(blocks as usize));
-        let is_final = |(arm, known): &(&ArmId, Known)| known.is_final().then(|| (*arm).clone());
+        let is_final =
+            |(variant, known): &(&VariantId, Known)| known.is_final().then(|| (*variant).clone());
         self.decided = known.iter().filter_map(is_final).collect();
-        let mut controls = plan.arms.iter().filter_map(|arm| Some((arm, wanted(plan, arm)?)));
+        let mut controls =
+            plan.variants.iter().filter_map(|variant| Some((variant, wanted(plan, variant)?)));
         blocks >= plan.effect_blocks.0
             && self.decided.len() == known.len()
-            && controls.all(|(arm, half_width)| {
-                let effect = plain_effect(&pairs(plan, arm, &trials));
+            && controls.all(|(variant, half_width)| {
+                let effect = plain_effect(&pairs(plan, variant, &trials));
                 effect.is_some_and(|effect| effect.ratio(1.0 - ERROR).half_width() <= half_width)
             })
     }
 
-    /// Arms that later effect blocks do without: decided treatments that no undecided one adds
+    /// Variants that later effect blocks do without: decided treatments that no undecided one adds
     /// to.
-    pub(crate) fn left_out(&self, plan: &Plan) -> BTreeSet<ArmId> {
-        let is_base = |id: &ArmId| {
-            let over_it = |arm: &&ArmPlan| arm.over == *id && arm.id != *id;
-            plan.arms.iter().filter(over_it).any(|arm| !self.decided.contains(&arm.id))
+    pub(crate) fn left_out(&self, plan: &Plan) -> BTreeSet<VariantId> {
+        let is_base = |id: &VariantId| {
+            let over_it = |variant: &&VariantPlan| variant.over == *id && variant.id != *id;
+            plan.variants.iter().filter(over_it).any(|variant| !self.decided.contains(&variant.id))
         };
         self.decided.iter().filter(|id| !is_base(id)).cloned().collect()
     }
@@ -58,11 +60,11 @@ impl StopRule {
 /// Half-width at which a control is known well enough: the A/A interval may be no wider than the
 /// smallest effect, or no verdict is to be trusted; the collector's price is wanted to the
 /// precision of the plan.
-fn wanted(plan: &Plan, arm: &ArmPlan) -> Option<f64> {
-    match arm.role {
-        ArmRole::Control => Some(plan.smallest_effect.0),
-        ArmRole::Unprobed => Some(plan.precision.0),
-        ArmRole::Baseline | ArmRole::Treatment => None,
+fn wanted(plan: &Plan, variant: &VariantPlan) -> Option<f64> {
+    match variant.role {
+        VariantRole::Control => Some(plan.smallest_effect.0),
+        VariantRole::Unprobed => Some(plan.precision.0),
+        VariantRole::Baseline | VariantRole::Treatment => None,
     }
 }
 
@@ -72,19 +74,19 @@ mod tests {
     use crate::plan::tests::small_plan;
     use kneepoint_stats::verdict::Verdict;
     use kneepoint_vocab::{
-        Disposition, Nanos, Phase, Pollution, Proof, Ratio, Seconds, TrialId, Window,
+        Disposition, Interference, Nanos, Phase, Proof, Ratio, Seconds, TrialId, Window,
     };
     use proptest::prelude::*;
 
-    fn proven(plan: &Plan, blocks: u32) -> Vec<ArmStart> {
+    fn proven(plan: &Plan, blocks: u32) -> Vec<VariantStart> {
         let proof = Proof {
             what: "setting".into(),
             expected: "on".into(),
             found: "on".into(),
             active: true,
         };
-        let start = |arm: &ArmPlan, start| ArmStart {
-            arm: arm.id.clone(),
+        let start = |variant: &VariantPlan, start| VariantStart {
+            variant: variant.id.clone(),
             start,
             proofs: vec![proof.clone()],
             ready_after: Seconds(0.1),
@@ -92,22 +94,22 @@ mod tests {
             environment: Vec::new(),
         };
         (0..blocks)
-            .flat_map(|block| plan.arms.iter().map(move |arm| (arm, block)))
-            .map(|(arm, block)| start(arm, block))
+            .flat_map(|block| plan.variants.iter().map(move |variant| (variant, block)))
+            .map(|(variant, block)| start(variant, block))
             .collect()
     }
 
-    /// Trials of every arm, a start a block; `factor` gives an arm's throughput in a block.
+    /// Trials of every variant, a start a block; `factor` gives a variant's throughput in a block.
     fn trials(plan: &Plan, blocks: u32, factor: impl Fn(&str, u32) -> f64) -> Vec<TrialRecord> {
         let mut trials = Vec::new();
         for block in 0..blocks {
-            for arm in &plan.arms {
+            for variant in &plan.variants {
                 let id = TrialId {
                     phase: Phase::Effects,
                     block,
                     position: 0,
                     attempt: 0,
-                    arm: arm.id.clone(),
+                    variant: variant.id.clone(),
                     start: block,
                     level: plan.focus,
                 };
@@ -116,7 +118,7 @@ mod tests {
                     clippy::cast_sign_loss,
                     reason = "test factors are near 1"
                 )]
-                let operations = (1e6 * factor(&arm.id.0, block)) as u64;
+                let operations = (1e6 * factor(&variant.id.0, block)) as u64;
                 trials.push(TrialRecord {
                     id,
                     window: Window { begin: Nanos(0), length: Nanos(1) },
@@ -127,7 +129,7 @@ mod tests {
                     counts: None,
                     stability: None,
                     settling: None,
-                    pollution: Pollution::default(),
+                    interference: Interference::default(),
                     disposition: Disposition::Kept,
                     facts: vec![],
                 });
@@ -136,9 +138,9 @@ mod tests {
         trials
     }
 
-    /// Alternates around 1 by `swing`, differently for each arm.
-    fn noise(arm: &str, block: u32, swing: f64) -> f64 {
-        let odd = (block + u32::try_from(arm.len()).unwrap_or(0)) % 2 == 1;
+    /// Alternates around 1 by `swing`, differently for each variant.
+    fn noise(variant: &str, block: u32, swing: f64) -> f64 {
+        let odd = (block + u32::try_from(variant.len()).unwrap_or(0)) % 2 == 1;
         if odd { 1.0 + swing } else { 1.0 - swing }
     }
 
@@ -147,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn quiet_arms_are_decided_at_the_first_look_and_noisy_ones_not() {
+    fn quiet_variants_are_decided_at_the_first_look_and_noisy_ones_not() {
         let plan = small_plan();
         let mut rule = StopRule::of(&plan);
         let (least, _) = plan.effect_blocks;
-        let quiet = trials(&plan, least, |arm, block| noise(arm, block, 0.001));
+        let quiet = trials(&plan, least, |variant, block| noise(variant, block, 0.001));
         assert!(!look(&mut rule, &plan, &quiet, least - 1), "no look before the least number");
         assert!(rule.left_out(&plan).is_empty());
-        let noisy = trials(&plan, least, |arm, block| noise(arm, block, 0.3));
+        let noisy = trials(&plan, least, |variant, block| noise(variant, block, 0.3));
         assert!(!look(&mut rule, &plan, &noisy, least));
         assert!(rule.left_out(&plan).is_empty());
         assert!(look(&mut rule, &plan, &quiet, least));
@@ -165,9 +167,9 @@ mod tests {
         let plan = small_plan();
         let mut rule = StopRule::of(&plan);
         let (least, _) = plan.effect_blocks;
-        let taken = trials(&plan, least, |arm, block| match arm {
-            "other" => 4.0 * noise(arm, block, 0.04),
-            _ => noise(arm, block, 0.001),
+        let taken = trials(&plan, least, |variant, block| match variant {
+            "other" => 4.0 * noise(variant, block, 0.04),
+            _ => noise(variant, block, 0.001),
         });
         assert!(look(&mut rule, &plan, &taken, least));
     }
@@ -177,13 +179,13 @@ mod tests {
         let plan = small_plan();
         let mut rule = StopRule::of(&plan);
         let (least, _) = plan.effect_blocks;
-        let taken = trials(&plan, least, |arm, block| match arm {
-            "control" => noise(arm, block, 0.2),
+        let taken = trials(&plan, least, |variant, block| match variant {
+            "control" => noise(variant, block, 0.2),
             "other" => 9.0 * noise("control", block, 0.2).sqrt(),
             _ => 1.0,
         });
         assert!(!look(&mut rule, &plan, &taken, least));
-        assert_eq!(rule.left_out(&plan), BTreeSet::from([ArmId::new("other")]));
+        assert_eq!(rule.left_out(&plan), BTreeSet::from([VariantId::new("other")]));
     }
 
     #[test]
@@ -191,34 +193,36 @@ mod tests {
         let plan = small_plan();
         let mut rule = StopRule::of(&plan);
         let (least, _) = plan.effect_blocks;
-        let wild = trials(&plan, least, |arm, block| noise(arm, block, 0.3));
+        let wild = trials(&plan, least, |variant, block| noise(variant, block, 0.3));
         let mut starts = proven(&plan, least);
         starts.iter_mut().for_each(|start| start.proofs[0].active = false);
         assert!(!rule.look(&plan, &starts, &wild, least));
-        assert_eq!(rule.left_out(&plan), BTreeSet::from([ArmId::new("other")]));
+        assert_eq!(rule.left_out(&plan), BTreeSet::from([VariantId::new("other")]));
     }
 
     #[test]
     fn a_decided_treatment_is_left_out_unless_an_undecided_one_adds_to_it() {
         let mut plan = small_plan();
-        let added = |id: &str, over: &str| ArmPlan {
-            id: ArmId::new(id),
-            role: ArmRole::Treatment,
+        let added = |id: &str, over: &str| VariantPlan {
+            id: VariantId::new(id),
+            role: VariantRole::Treatment,
             label: id.to_owned(),
-            over: ArmId::new(over),
+            over: VariantId::new(over),
             changes: Vec::new(),
         };
-        plan.arms.extend([added("added", "other"), added("apart", ArmId::BASELINE)]);
+        plan.variants.extend([added("added", "other"), added("apart", VariantId::BASELINE)]);
         let (least, most) = plan.effect_blocks;
         let mut rule = StopRule::of(&plan);
-        let wild = |arm: &str, block| noise(arm, block, if arm == "added" { 0.3 } else { 0.001 });
+        let wild = |variant: &str, block| {
+            noise(variant, block, if variant == "added" { 0.3 } else { 0.001 })
+        };
         assert!(!look(&mut rule, &plan, &trials(&plan, least, wild), least));
         let out = |rule: &StopRule| {
-            rule.left_out(&plan).iter().map(|arm| arm.0.clone()).collect::<Vec<_>>()
+            rule.left_out(&plan).iter().map(|variant| variant.0.clone()).collect::<Vec<_>>()
         };
         // The controls are known too, but go on.
         assert_eq!(out(&rule), ["apart"]);
-        let quiet = |arm: &str, block| noise(arm, block, 0.001);
+        let quiet = |variant: &str, block| noise(variant, block, 0.001);
         let mut rule = StopRule::of(&plan);
         assert!(look(&mut rule, &plan, &trials(&plan, most, quiet), most));
         assert_eq!(out(&rule), ["added", "apart", "other"]);
@@ -243,25 +247,26 @@ mod tests {
             let mut plan = small_plan();
             plan.effect_blocks = (4, 14);
             plan.smallest_effect = Ratio(0.1);
-            let other = plan.arms[3].clone();
-            plan.arms.extend(["b", "c"].map(|id| ArmPlan { id: ArmId::new(id), ..other.clone() }));
+            let other = plan.variants[3].clone();
+            let named = |id| VariantPlan { id: VariantId::new(id), ..other.clone() };
+            plan.variants.extend(["b", "c"].map(named));
             let decision = Decision::of(&plan);
             let mut rule = StopRule::of(&plan);
             let starts = proven(&plan, 14);
-            let factor = |arm: &str, block: u32| {
-                let at = plan.arms.iter().position(|one| one.id.0 == arm).unwrap();
+            let factor = |variant: &str, block: u32| {
+                let at = plan.variants.iter().position(|one| one.id.0 == variant).unwrap();
                 let effect = if at < 3 { 1.0 } else { effects[at - 3] };
                 effect * (1.0 + swing * scatter[block as usize][at])
             };
             let all = trials(&plan, 14, factor);
             let mut taken: Vec<TrialRecord> = Vec::new();
-            let mut said: Vec<(ArmId, Verdict)> = Vec::new();
+            let mut said: Vec<(VariantId, Verdict)> = Vec::new();
             let verdicts = |taken: &[TrialRecord], moment| {
                 let taken: Vec<&TrialRecord> = taken.iter().collect();
                 decision.known(&plan, &starts, &taken, moment)
                     .into_iter()
-                    .filter_map(|(arm, known)| match known {
-                        Known::Says(answer) => Some((arm.clone(), answer.verdict)),
+                    .filter_map(|(variant, known)| match known {
+                        Known::Says(answer) => Some((variant.clone(), answer.verdict)),
                         Known::NotActive => None,
                     })
                     .collect::<Vec<_>>()
@@ -270,16 +275,17 @@ mod tests {
             for block in 0..14 {
                 let out = rule.left_out(&plan);
                 let of_block = all.iter().filter(|one| one.id.block == block);
-                let wanted = of_block.filter(|one| !out.contains(&one.id.arm));
+                let wanted = of_block.filter(|one| !out.contains(&one.id.variant));
                 taken.extend(wanted.cloned().map(|mut one| {
                     one.id.start = block / per;
                     one
                 }));
                 done = block + 1;
                 let enough = rule.look(&plan, &starts, &taken, done);
-                for (arm, verdict) in verdicts(&taken, Moment::Look(done as usize)) {
-                    if rule.decided.contains(&arm) && !said.iter().any(|(one, _)| *one == arm) {
-                        said.push((arm, verdict));
+                for (variant, verdict) in verdicts(&taken, Moment::Look(done as usize)) {
+                    let new = !said.iter().any(|(one, _)| *one == variant);
+                    if rule.decided.contains(&variant) && new {
+                        said.push((variant, verdict));
                     }
                 }
                 if enough {

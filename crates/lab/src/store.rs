@@ -7,7 +7,9 @@
 //! lines is seen as well.
 
 use crate::sums::{self, Summing};
-use kneepoint_vocab::{ArmStart, EndFile, FileSum, Host, Plan, RunEnd, StackRecord, TrialRecord};
+use kneepoint_vocab::{
+    EndFile, FileSum, Host, Plan, RunEnd, StackRecord, TrialRecord, VariantStart,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,8 +20,8 @@ use std::path::{Path, PathBuf};
 pub const HOST: &str = "host.json";
 /// Name of the plan file.
 pub const PLAN: &str = "plan.toml";
-/// Name of the file of arm starts.
-pub const ARMS: &str = "arms.jsonl";
+/// Name of the file of variant starts.
+pub const VARIANTS: &str = "arms.jsonl";
 /// Name of the file of trials.
 pub const TRIALS: &str = "trials.jsonl";
 /// Name of the stack table.
@@ -105,7 +107,7 @@ impl Lines {
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
-    arms: Lines,
+    variants: Lines,
     trials: Lines,
     stacks: Lines,
     wholes: BTreeMap<String, FileSum>,
@@ -149,7 +151,7 @@ impl Store {
                 .map_err(|source| StoreError::Make { path: directory.to_owned(), source })
         };
         let mut store = Self {
-            arms: file(ARMS)?,
+            variants: file(VARIANTS)?,
             trials: file(TRIALS)?,
             stacks: file(STACKS)?,
             wholes: BTreeMap::new(),
@@ -174,16 +176,16 @@ impl Store {
         self.written
     }
 
-    /// Appends an arm's start.
+    /// Appends a variant's start.
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn arm(&mut self, start: &ArmStart) -> Result<(), StoreError> {
+    pub fn variant(&mut self, start: &VariantStart) -> Result<(), StoreError> {
         // Verdicts rest on these proofs.
-        self.arms
+        self.variants
             .append(start)
-            .and_then(|()| self.arms.file.sync_data())
-            .map_err(|source| self.failed(ARMS, source))
+            .and_then(|()| self.variants.file.sync_data())
+            .map_err(|source| self.failed(VARIANTS, source))
     }
 
     /// Appends a trial and the stacks first seen in it, and waits until both are on disk.
@@ -210,7 +212,9 @@ impl Store {
     /// Where the file cannot be written.
     pub fn end(&mut self, end: &RunEnd) -> Result<(), StoreError> {
         let mut files = self.wholes.clone();
-        for (name, lines) in [(ARMS, &self.arms), (TRIALS, &self.trials), (STACKS, &self.stacks)] {
+        for (name, lines) in
+            [(VARIANTS, &self.variants), (TRIALS, &self.trials), (STACKS, &self.stacks)]
+        {
             lines.file.sync_data().map_err(|source| self.failed(name, source))?;
             files.insert(name.to_owned(), lines.held.clone().sum());
         }
@@ -234,16 +238,16 @@ impl Store {
 
 /// Makes a directory that was not there, with parents.
 fn make(directory: &Path) -> Result<(), StoreError> {
-    let told = |source| StoreError::Make { path: directory.to_owned(), source };
+    let reported = |source| StoreError::Make { path: directory.to_owned(), source };
     let parent = directory.parent().filter(|path| !path.as_os_str().is_empty());
     if let Some(parent) = parent {
-        fs::create_dir_all(parent).map_err(told)?;
+        fs::create_dir_all(parent).map_err(reported)?;
     }
     match fs::create_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(StoreError::Occupied { path: directory.to_owned() })
         }
-        made => made.map_err(told),
+        made => made.map_err(reported),
     }
 }
 

@@ -68,13 +68,15 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_told_in_lines_where_they_differ() {
+    fn a_difference_is_reported_in_lines_where_they_differ() {
         let [one, two, other] = [&b"a\n"[..], b"a\nb\n", b"b\n"].map(of);
         assert_eq!(difference("f", &one, &one), None);
         assert_eq!(
             difference("f", &two, &one).as_deref(),
             Some("f is not what was written: 1 lines of 2")
         );
-        assert!(difference("f", &one, &other).is_some_and(|told| told.contains("2 bytes of 2")));
+        assert!(
+            difference("f", &one, &other).is_some_and(|reported| reported.contains("2 bytes of 2"))
+        );
     }
 }

@@ -33,18 +33,18 @@ fn plan() -> Plan {
         operation: "operations".into(),
         clients: kneepoint_vocab::Clients::Inside,
         generator_cores: 0,
-        sweep_arms: Vec::new(),
+        sweep_variants: Vec::new(),
         protocol: kneepoint_vocab::ProtocolName::Default,
         level_order: kneepoint_vocab::LevelOrder::Random,
         warm_up: None,
         seed: i64::MAX as u64,
         levels: vec![level],
         focus: level,
-        arms: vec![ArmPlan {
-            id: ArmId::new(ArmId::BASELINE),
-            role: ArmRole::Baseline,
+        variants: vec![VariantPlan {
+            id: VariantId::new(VariantId::BASELINE),
+            role: VariantRole::Baseline,
             label: "baseline".into(),
-            over: ArmId::new(ArmId::BASELINE),
+            over: VariantId::new(VariantId::BASELINE),
             changes: vec!["a = b".into()],
         }],
         slice: Nanos::from_millis(500),
@@ -58,7 +58,7 @@ fn plan() -> Plan {
         allowed_overhead: None,
         sweep_precision: None,
         budget: Nanos::from_millis(1000),
-        foreign_limit: Ratio(0.03),
+        others_limit: Ratio(0.03),
         steal_limit: Ratio(0.01),
     }
 }
@@ -70,7 +70,7 @@ fn trial(block: u32) -> TrialRecord {
             block,
             position: 0,
             attempt: 0,
-            arm: ArmId::new(ArmId::BASELINE),
+            variant: VariantId::new(VariantId::BASELINE),
             start: 0,
             level: Level { clients: 2, cores: 2 },
         },
@@ -82,7 +82,7 @@ fn trial(block: u32) -> TrialRecord {
         counts: None,
         stability: None,
         settling: None,
-        pollution: Pollution::default(),
+        interference: Interference::default(),
         disposition: Disposition::Kept,
         facts: vec![
             Fact::Tier { tier: Tier::Full },
@@ -112,15 +112,15 @@ fn written(trials: u32) -> (TempDir, PathBuf) {
 
 fn write(directory: &Path, trials: u32) {
     let mut store = Store::create(directory, &host(), &plan()).unwrap();
-    let start = ArmStart {
-        arm: ArmId::new(ArmId::BASELINE),
+    let start = VariantStart {
+        variant: VariantId::new(VariantId::BASELINE),
         start: 0,
         proofs: vec![],
         ready_after: Seconds(0.5),
         environment: Vec::new(),
         settings: vec![],
     };
-    store.arm(&start).unwrap();
+    store.variant(&start).unwrap();
     for block in 0..trials {
         store.trial(&trial(block), &[stack(block)]).unwrap();
     }
@@ -141,7 +141,7 @@ fn what_was_written_is_read_back() {
     assert_eq!(record.plan, plan());
     assert_eq!(record.trials, (0..3).map(trial).collect::<Vec<_>>());
     assert_eq!(record.stacks, (0..3).map(stack).collect::<Vec<_>>());
-    assert_eq!(record.arms.len(), 1);
+    assert_eq!(record.variants.len(), 1);
     assert!(record.end.is_some() && record.torn.is_empty());
 }
 
@@ -157,7 +157,7 @@ fn a_second_run_does_not_overwrite_the_first() {
 #[test]
 fn a_cut_loses_at_most_the_line_it_falls_into() {
     let (_root, directory) = written(3);
-    for name in [store::TRIALS, store::STACKS, store::ARMS] {
+    for name in [store::TRIALS, store::STACKS, store::VARIANTS] {
         let path = directory.join(name);
         let whole = fs::read(&path).unwrap();
         for cut in 0..=whole.len() {
@@ -167,7 +167,7 @@ fn a_cut_loses_at_most_the_line_it_falls_into() {
             let kept = match name {
                 store::TRIALS => record.trials.len(),
                 store::STACKS => record.stacks.len(),
-                _ => record.arms.len(),
+                _ => record.variants.len(),
             };
             // A cut just before the newline leaves a whole record.
             assert!(kept == lines || kept == lines + 1, "{name} cut at {cut}: {kept} of {lines}");
@@ -239,7 +239,7 @@ fn runs_at_once_get_directories_of_their_own() {
 #[test]
 fn a_changed_byte_anywhere_is_noticed() {
     let (_root, directory) = written(2);
-    for name in [store::TRIALS, store::STACKS, store::ARMS, store::HOST, store::PLAN] {
+    for name in [store::TRIALS, store::STACKS, store::VARIANTS, store::HOST, store::PLAN] {
         let path = directory.join(name);
         let whole = fs::read(&path).unwrap();
         for place in 0..whole.len() {
@@ -270,7 +270,9 @@ fn an_end_that_cannot_be_read_is_none() {
 fn nothing_but_regular_files_is_read() {
     let (root, directory) = written(1);
     let outside = root.path().join("outside");
-    for name in [store::TRIALS, store::STACKS, store::ARMS, store::HOST, store::PLAN, store::END] {
+    for name in
+        [store::TRIALS, store::STACKS, store::VARIANTS, store::HOST, store::PLAN, store::END]
+    {
         let path = directory.join(name);
         let whole = fs::read(&path).unwrap();
         fs::write(&outside, &whole).unwrap();

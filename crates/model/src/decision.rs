@@ -7,7 +7,9 @@
 use crate::proven::proven;
 use kneepoint_stats::paired::{Pair, PairedEffect, Scope, effect};
 use kneepoint_stats::verdict::{Answer, LAUNCHES, Moment, Rule};
-use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, ArmStart, Level, Phase, Plan, Proven, TrialRecord};
+use kneepoint_vocab::{
+    Level, Phase, Plan, Proven, TrialRecord, VariantId, VariantPlan, VariantRole, VariantStart,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rule of one plan.
@@ -42,8 +44,8 @@ impl Decision {
     pub fn of(plan: &Plan) -> Self {
         let (least, most) = plan.effect_blocks;
         let looks = (least as usize, most as usize);
-        let variants = treatments(plan).count();
-        Self { rule: Rule::new(looks, plan.smallest_effect.0, plan.precision.0, variants) }
+        let treated = treatments(plan).count();
+        Self { rule: Rule::new(looks, plan.smallest_effect.0, plan.precision.0, treated) }
     }
 
     /// What is known of each treatment of the plan, in its order.
@@ -51,18 +53,20 @@ impl Decision {
     pub fn known<'a>(
         &self,
         plan: &'a Plan,
-        starts: &[ArmStart],
+        starts: &[VariantStart],
         trials: &[&TrialRecord],
         moment: Moment,
-    ) -> Vec<(&'a ArmId, Known)> {
-        let arms: Vec<&ArmPlan> = treatments(plan).collect();
-        let variants: Vec<Vec<Pair>> = arms.iter().map(|arm| pairs(plan, arm, trials)).collect();
-        let answers = self.rule.answers(&variants, moment);
-        arms.iter()
+    ) -> Vec<(&'a VariantId, Known)> {
+        let variants: Vec<&VariantPlan> = treatments(plan).collect();
+        let treated: Vec<Vec<Pair>> =
+            variants.iter().map(|variant| pairs(plan, variant, trials)).collect();
+        let answers = self.rule.answers(&treated, moment);
+        variants
+            .iter()
             .zip(answers)
-            .map(|(arm, answer)| {
-                let active = proven(starts, arm, trials) != Proven::No;
-                (&arm.id, if active { Known::Says(answer) } else { Known::NotActive })
+            .map(|(variant, answer)| {
+                let active = proven(starts, variant, trials) != Proven::No;
+                (&variant.id, if active { Known::Says(answer) } else { Known::NotActive })
             })
             .collect()
     }
@@ -75,31 +79,31 @@ impl Decision {
         self.rule.further(answer)
     }
 
-    /// What to say of an arm that no verdict is asked of: the A/A control, the baseline without the
-    /// collector.
+    /// What to say of a variant that no verdict is asked of: the A/A control, the baseline without
+    /// the collector.
     #[must_use]
     pub fn of_control(&self, effect: PairedEffect) -> Answer {
         self.rule.alone(effect)
     }
 }
 
-fn treatments(plan: &Plan) -> impl Iterator<Item = &ArmPlan> {
-    plan.arms.iter().filter(|arm| arm.role == ArmRole::Treatment)
+fn treatments(plan: &Plan) -> impl Iterator<Item = &VariantPlan> {
+    plan.variants.iter().filter(|variant| variant.role == VariantRole::Treatment)
 }
 
-/// The pairs of an arm: its slices and those of what it is compared with, of one start and block at
-/// one level. Where there are several, their geometric mean counts: the log ratio is a contrast of
-/// mean logs. A disturbed slice weighs less.
+/// The pairs of a variant: its slices and those of what it is compared with, of one start and block
+/// at one level. Where there are several, their geometric mean counts: the log ratio is a contrast
+/// of mean logs. A disturbed slice weighs less.
 #[must_use]
-pub fn pairs(plan: &Plan, arm: &ArmPlan, trials: &[&TrialRecord]) -> Vec<Pair> {
-    let bases = plan.bases(arm);
+pub fn pairs(plan: &Plan, variant: &VariantPlan, trials: &[&TrialRecord]) -> Vec<Pair> {
+    let bases = plan.bases(variant);
     let mut cells: BTreeMap<(u32, u32, Level), (Side, Side)> = BTreeMap::new();
     for trial in trials.iter().filter(|t| t.id.phase == Phase::Effects && t.counts()) {
         let (log, weight) = (trial.throughput().0.ln(), trial.weight());
         let cell = cells.entry((trial.id.start, trial.id.block, trial.id.level)).or_default();
-        if trial.id.arm == arm.id {
+        if trial.id.variant == variant.id {
             cell.0.add(log, weight);
-        } else if bases.contains(&&trial.id.arm) {
+        } else if bases.contains(&&trial.id.variant) {
             cell.1.add(log, weight);
         }
     }
@@ -136,8 +140,8 @@ impl Side {
     }
 }
 
-/// The paired effect of an arm that no verdict is asked of: the A/A control, the baseline without
-/// the collector. It speaks of any start where there are enough of them.
+/// The paired effect of a variant that no verdict is asked of: the A/A control, the baseline
+/// without the collector. It speaks of any start where there are enough of them.
 #[must_use]
 pub fn plain_effect(pairs: &[Pair]) -> Option<PairedEffect> {
     let starts: BTreeSet<usize> = pairs.iter().map(|pair| pair.start).collect();
@@ -149,17 +153,17 @@ pub fn plain_effect(pairs: &[Pair]) -> Option<PairedEffect> {
 mod tests {
     use super::*;
     use kneepoint_vocab::{
-        Clients, Disposition, LevelOrder, Nanos, Pollution, ProtocolName, Ratio, TrialId, Window,
+        Clients, Disposition, Interference, LevelOrder, Nanos, ProtocolName, Ratio, TrialId, Window,
     };
 
     const LEVEL: Level = Level { clients: 2, cores: 2 };
 
-    fn arm(id: &str, role: ArmRole) -> ArmPlan {
-        ArmPlan {
-            id: ArmId::new(id),
+    fn variant(id: &str, role: VariantRole) -> VariantPlan {
+        VariantPlan {
+            id: VariantId::new(id),
             role,
             label: String::new(),
-            over: ArmId::new(ArmId::BASELINE),
+            over: VariantId::new(VariantId::BASELINE),
             changes: Vec::new(),
         }
     }
@@ -168,7 +172,7 @@ mod tests {
         Plan {
             clients: Clients::Inside,
             generator_cores: 0,
-            sweep_arms: Vec::new(),
+            sweep_variants: Vec::new(),
             protocol: ProtocolName::Default,
             level_order: LevelOrder::Random,
             warm_up: None,
@@ -178,10 +182,10 @@ mod tests {
             seed: 1,
             levels: vec![LEVEL],
             focus: LEVEL,
-            arms: vec![
-                arm(ArmId::BASELINE, ArmRole::Baseline),
-                arm(ArmId::CONTROL, ArmRole::Control),
-                arm("treated", ArmRole::Treatment),
+            variants: vec![
+                variant(VariantId::BASELINE, VariantRole::Baseline),
+                variant(VariantId::CONTROL, VariantRole::Control),
+                variant("treated", VariantRole::Treatment),
             ],
             slice: Nanos(1_000_000_000),
             ramp: Nanos(0),
@@ -194,19 +198,19 @@ mod tests {
             allowed_overhead: None,
             sweep_precision: None,
             budget: Nanos(0),
-            foreign_limit: Ratio(0.03),
+            others_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),
         }
     }
 
-    fn slice(arm: &str, block: u32, operations: u64) -> TrialRecord {
+    fn slice(variant: &str, block: u32, operations: u64) -> TrialRecord {
         TrialRecord {
             id: TrialId {
                 phase: Phase::Effects,
                 block,
                 position: 0,
                 attempt: 0,
-                arm: ArmId::new(arm),
+                variant: VariantId::new(variant),
                 start: block,
                 level: LEVEL,
             },
@@ -218,7 +222,7 @@ mod tests {
             counts: None,
             stability: None,
             settling: None,
-            pollution: Pollution::default(),
+            interference: Interference::default(),
             disposition: Disposition::Kept,
             facts: Vec::new(),
         }
@@ -239,12 +243,12 @@ mod tests {
         ];
         let slices: Vec<&TrialRecord> = slices.iter().collect();
         let plan = plan();
-        let found = pairs(&plan, &plan.arms[2], &slices);
+        let found = pairs(&plan, &plan.variants[2], &slices);
         assert_eq!(found.len(), 3);
         for (pair, expected) in found.iter().zip([100.0, 50.0, 100.0]) {
             assert!((pair.base - expected).abs() < 1e-9 && (pair.weight - 1.0).abs() < 1e-9);
         }
-        assert_eq!(pairs(&plan, &plan.arms[1], &slices).len(), 2);
+        assert_eq!(pairs(&plan, &plan.variants[1], &slices).len(), 2);
     }
 
     #[test]
@@ -252,15 +256,15 @@ mod tests {
         let plan = plan();
         let mut slices =
             vec![slice("baseline", 0, 100), slice("control", 0, 100), slice("treated", 0, 120)];
-        slices[2].disposition = Disposition::KeptPolluted;
-        slices[2].pollution.foreign = Ratio(0.1);
+        slices[2].disposition = Disposition::KeptDisturbed;
+        slices[2].interference.others = Ratio(0.1);
         let of = |slices: &[TrialRecord]| {
-            pairs(&plan, &plan.arms[2], &slices.iter().collect::<Vec<_>>())
+            pairs(&plan, &plan.variants[2], &slices.iter().collect::<Vec<_>>())
         };
         // A slice of weight 1/5 and one of 1: variances add up.
         assert!((of(&slices)[0].weight - 2.0 / (5.0 + 1.0)).abs() < 1e-9);
         slices[2].disposition = Disposition::Spoiled { reason: String::new() };
-        slices[2].pollution = Pollution::default();
+        slices[2].interference = Interference::default();
         assert!(of(&slices).is_empty());
     }
 }

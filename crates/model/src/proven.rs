@@ -6,31 +6,36 @@
 //! beside its ratio. With one that failed, or with a start that is not on record, it may be another
 //! system, and shows no ratio.
 
-use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, ArmStart, Proof, Proven, TrialRecord};
+use kneepoint_vocab::{
+    Proof, Proven, TrialRecord, VariantId, VariantPlan, VariantRole, VariantStart,
+};
 
-/// Whether an arm's changes were shown to be active in all its starts, among them all that served
-/// one of `trials`.
+/// Whether a variant's changes were shown to be active in all its starts, among them all that
+/// served one of `trials`.
 #[must_use]
-pub fn proven(starts: &[ArmStart], arm: &ArmPlan, trials: &[&TrialRecord]) -> Proven {
-    let own = || of(starts, &arm.id);
-    let mut served = trials.iter().filter(|trial| trial.id.arm == arm.id);
+pub fn proven(starts: &[VariantStart], variant: &VariantPlan, trials: &[&TrialRecord]) -> Proven {
+    let own = || of(starts, &variant.id);
+    let mut served = trials.iter().filter(|trial| trial.id.variant == variant.id);
     let lacks_record = served.any(|trial| own().all(|start| start.start != trial.id.start));
     if lacks_record || own().any(|start| start.proven() == Proven::No) {
         return Proven::No;
     }
     // A control claims to be the baseline, and nothing else.
     let telling = |proof: &Proof| {
-        arm.role != ArmRole::Treatment
-            || !of(starts, &arm.over)
+        variant.role != VariantRole::Treatment
+            || !of(starts, &variant.over)
                 .flat_map(|start| &start.proofs)
                 .any(|other| same(proof, other))
     };
-    let shown = |start: &ArmStart| start.proofs.iter().any(telling);
+    let shown = |start: &VariantStart| start.proofs.iter().any(telling);
     if own().next().is_some() && own().all(shown) { Proven::Yes } else { Proven::Unproven }
 }
 
-fn of<'a>(starts: &'a [ArmStart], arm: &'a ArmId) -> impl Iterator<Item = &'a ArmStart> {
-    starts.iter().filter(move |start| &start.arm == arm)
+fn of<'a>(
+    starts: &'a [VariantStart],
+    variant: &'a VariantId,
+) -> impl Iterator<Item = &'a VariantStart> {
+    starts.iter().filter(move |start| &start.variant == variant)
 }
 
 /// Whether two proofs ask for the same.
@@ -43,15 +48,15 @@ mod tests {
     use super::*;
     use kneepoint_vocab::Seconds;
 
-    fn start(arm: &str, proofs: &[(&str, &str, bool)]) -> ArmStart {
+    fn start(variant: &str, proofs: &[(&str, &str, bool)]) -> VariantStart {
         let proof = |(what, expected, active): &(&str, &str, bool)| Proof {
             what: (*what).to_owned(),
             expected: (*expected).to_owned(),
             found: String::new(),
             active: *active,
         };
-        ArmStart {
-            arm: ArmId::new(arm),
+        VariantStart {
+            variant: VariantId::new(variant),
             start: 0,
             proofs: proofs.iter().map(proof).collect(),
             ready_after: Seconds(0.0),
@@ -60,15 +65,15 @@ mod tests {
         }
     }
 
-    fn proven_as(role: ArmRole, starts: &[ArmStart]) -> Proven {
-        let arm = ArmPlan {
-            id: ArmId::new("v"),
+    fn proven_as(role: VariantRole, starts: &[VariantStart]) -> Proven {
+        let variant = VariantPlan {
+            id: VariantId::new("v"),
             role,
             label: String::new(),
-            over: ArmId::new(ArmId::BASELINE),
+            over: VariantId::new(VariantId::BASELINE),
             changes: Vec::new(),
         };
-        proven(starts, &arm, &[])
+        proven(starts, &variant, &[])
     }
 
     #[test]
@@ -76,7 +81,7 @@ mod tests {
         let base = start("baseline", &[("cache", "shared", true), ("mutex", "none", true)]);
         let variant =
             |cache, active| start("v", &[("cache", cache, active), ("mutex", "none", true)]);
-        let treated = |starts: &[ArmStart]| proven_as(ArmRole::Treatment, starts);
+        let treated = |starts: &[VariantStart]| proven_as(VariantRole::Treatment, starts);
         assert_eq!(treated(&[base.clone(), variant("private", true)]), Proven::Yes);
         assert_eq!(treated(&[base.clone(), variant("private", false)]), Proven::No);
         assert_eq!(treated(&[base.clone(), variant("shared", true)]), Proven::Unproven);
@@ -86,11 +91,11 @@ mod tests {
 
     #[test]
     fn nothing_read_back_proves_nothing() {
-        assert_eq!(proven_as(ArmRole::Treatment, &[]), Proven::Unproven);
-        assert_eq!(proven_as(ArmRole::Treatment, &[start("v", &[])]), Proven::Unproven);
-        assert_eq!(proven_as(ArmRole::Control, &[start("v", &[])]), Proven::Unproven);
+        assert_eq!(proven_as(VariantRole::Treatment, &[]), Proven::Unproven);
+        assert_eq!(proven_as(VariantRole::Treatment, &[start("v", &[])]), Proven::Unproven);
+        assert_eq!(proven_as(VariantRole::Control, &[start("v", &[])]), Proven::Unproven);
         let proofs = [("cache", "shared", true)];
         let both = [start("baseline", &proofs), start("v", &proofs)];
-        assert_eq!(proven_as(ArmRole::Control, &both), Proven::Yes);
+        assert_eq!(proven_as(VariantRole::Control, &both), Proven::Yes);
     }
 }

@@ -198,7 +198,7 @@ fn is_idle(kind: LineKind) -> bool {
         kind,
         LineKind::IdleLock
             | LineKind::IdleDevice
-            | LineKind::IdlePeer
+            | LineKind::IdleThread
             | LineKind::IdleOther
             | LineKind::IdleScheduler
             | LineKind::IdleNoWork

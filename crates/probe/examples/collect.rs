@@ -1,5 +1,5 @@
 //! The collector alone, as a run uses it, for `cargo xtask bench-probe`: attached once, taken off
-//! between windows, told by lines on its input when to open and close them.
+//! between windows, directed by lines on its input when to open and close them.
 //!
 //! `open PIDS GENERATORS` (numbers with commas between, or `-`) is answered by `open`, `close` by
 //! what the window cost and missed, as words `name=value`, with commas after each.

@@ -54,7 +54,7 @@ pub fn capabilities() -> Vec<Capability> {
         autogroup(),
         shared_memory(),
         hypervisor(),
-        foreign_load(),
+        others_load(),
         noise(),
     ]
 }
@@ -70,18 +70,18 @@ fn cores() -> Capability {
     )
 }
 
-/// CPU of strangers above this share of capacity pollutes slices.
-const FOREIGN: f64 = 0.03;
+/// CPU of other processes above this share of capacity disturbs slices.
+const OTHERS: f64 = 0.03;
 
-fn foreign_load() -> Capability {
+fn others_load() -> Capability {
     let meter = CpuMeter::start(&Target::default());
     std::thread::sleep(Duration::from_millis(500));
-    let foreign = meter.finish().foreign.0;
+    let others = meter.finish().others.0;
     capability(
-        "no foreign load",
-        foreign <= FOREIGN,
-        format!("other processes use {:.1} % of the CPU", foreign * 100.0),
-        "slices are polluted: they are repeated, and intervals are wider",
+        "no other processes busy",
+        others <= OTHERS,
+        format!("other processes use {:.1} % of the CPU", others * 100.0),
+        "slices are disturbed: they are repeated, and intervals are wider",
         "stop what else runs here (top shows it), or take another machine",
     )
 }
@@ -98,7 +98,7 @@ fn noise() -> Capability {
         "steady speed",
         spread <= NOISY,
         format!("equal pieces of 10 ms differ by ±{:.1} %", spread * 100.0),
-        "small effects need more time to be told from noise; the A/A control shows how small",
+        "small effects take longer to tell from noise; the A/A control shows how small",
         "a machine of one's own, a fixed clock frequency, fewer neighbours",
     )
 }

@@ -1,8 +1,8 @@
 //! CPU meter: who used the machine between two instants, without a collector. It needs no
 //! privilege, so every slice has it.
 //!
-//! The CPU of strangers is read from the clock of each of their processes, and idle is what is
-//! left. `/proc/stat` would be simpler, but its ticks miss idle stretches shorter than a tick:
+//! The CPU of other processes is read from the clock of each of their processes, and idle is what
+//! is left. `/proc/stat` would be simpler, but its ticks miss idle stretches shorter than a tick:
 //! beside a system with many short waits it leaves a fifth of the capacity unaccounted for.
 
 use crate::Target;
@@ -30,19 +30,19 @@ pub struct CpuMeter {
     system: Family,
     generator: Family,
     kneepoint: u64,
-    strangers: Strangers,
+    other_processes: OtherProcesses,
 }
 
 /// CPU of every process that is neither in the system's family nor in the generators', ns.
 #[derive(Debug)]
-struct Strangers {
+struct OtherProcesses {
     /// Threads of the kernel.
     kernel: BTreeMap<u32, u64>,
     /// Everybody else.
-    foreign: BTreeMap<u32, u64>,
+    others: BTreeMap<u32, u64>,
 }
 
-impl Strangers {
+impl OtherProcesses {
     fn now(system: &[u32], generators: &[u32]) -> Self {
         let own = std::process::id();
         let known: BTreeSet<u32> =
@@ -51,8 +51,8 @@ impl Strangers {
             tasks::processes().into_iter().filter(|pid| *pid != own && !known.contains(pid));
         let spent = others.filter_map(|pid| Some((pid, sys::process_cpu(pid).ok()?)));
         let of_kernel = tasks::kernel_threads();
-        let (kernel, foreign) = spent.partition(|(pid, _)| of_kernel.contains(pid));
-        Self { kernel, foreign }
+        let (kernel, others) = spent.partition(|(pid, _)| of_kernel.contains(pid));
+        Self { kernel, others }
     }
 
     /// CPU of the kernel's threads and of everybody else from then until now. One that began
@@ -63,7 +63,7 @@ impl Strangers {
                 |(pid, end): (&u32, &u64)| end.saturating_sub(then.get(pid).copied().unwrap_or(0));
             now.iter().map(of).sum()
         };
-        [rise(&self.kernel, &now.kernel), rise(&self.foreign, &now.foreign)]
+        [rise(&self.kernel, &now.kernel), rise(&self.others, &now.others)]
     }
 }
 
@@ -130,7 +130,7 @@ pub struct MeterReading {
     /// What is left: no thread at all.
     pub idle: Nanos,
     /// Share used by processes of everybody else.
-    pub foreign: Ratio,
+    pub others: Ratio,
     /// Share taken by the hypervisor.
     pub steal: Ratio,
     /// Share spent on interrupts.
@@ -145,13 +145,13 @@ impl CpuMeter {
         let cpus = target.cpus_of(&allowed);
         let everywhere = cpus == allowed;
         // What takes longest to read goes first: the system's edge is the one that counts.
-        let strangers = Strangers::now(&target.pids, &target.generators);
+        let other_processes = OtherProcesses::now(&target.pids, &target.generators);
         let ticks = stat::read_machine(&cpus).unwrap_or_default();
         let generator = Family::start(&target.generators);
         let kneepoint = sys::process_cpu(std::process::id()).unwrap_or(0);
         let system = Family::start(&target.pids);
         let begin = sys::monotonic();
-        Self { begin, cpus, everywhere, ticks, system, generator, kneepoint, strangers }
+        Self { begin, cpus, everywhere, ticks, system, generator, kneepoint, other_processes }
     }
 
     /// Reads it.
@@ -165,9 +165,9 @@ impl CpuMeter {
         let kneepoint = if itself { 0 } else { kneepoint };
         let generator = self.generator.used();
         let ticks = stat::read_machine(&self.cpus).unwrap_or_default().since(self.ticks);
-        let now = Strangers::now(&self.system.roots, &self.generator.roots);
-        let [kernel, foreign] = self.strangers.used(&now);
-        let mut used = Used { system, generator, kneepoint, kernel, foreign };
+        let now = OtherProcesses::now(&self.system.roots, &self.generator.roots);
+        let [kernel, others] = self.other_processes.used(&now);
+        let mut used = Used { system, generator, kneepoint, kernel, others };
         if !self.everywhere {
             used.fit(length, self.cpus.len(), ticks);
         }
@@ -182,12 +182,12 @@ struct Used {
     generator: u64,
     kneepoint: u64,
     kernel: u64,
-    foreign: u64,
+    others: u64,
 }
 
 impl Used {
     fn all(&self) -> u64 {
-        self.system + self.generator + self.kneepoint + self.kernel + self.foreign
+        self.system + self.generator + self.kneepoint + self.kernel + self.others
     }
 
     /// Scales all but the system down to what the watched CPUs had room for, by their ticks: a
@@ -206,7 +206,7 @@ impl Used {
         self.generator = part(self.generator);
         self.kneepoint = part(self.kneepoint);
         self.kernel = part(self.kernel);
-        self.foreign = part(self.foreign);
+        self.others = part(self.others);
     }
 }
 
@@ -227,7 +227,7 @@ fn read(length: u64, cpus: usize, ticks: CpuTicks, used: Used) -> MeterReading {
         irq_cpu: Nanos(irq),
         steal_cpu: Nanos(steal),
         idle: Nanos(idle),
-        foreign: share(used.foreign),
+        others: share(used.others),
         steal: share(steal),
         irq: share(irq),
     }
@@ -243,11 +243,11 @@ mod tests {
         let used = Used {
             system: 900_000_000,
             generator: 100_000_000,
-            foreign: 200_000_000,
+            others: 200_000_000,
             ..Used::default()
         };
         let reading = read(1_000_000_000, 2, ticks, used);
-        assert!((reading.foreign.0 - 0.1).abs() < 1e-9, "{reading:?}");
+        assert!((reading.others.0 - 0.1).abs() < 1e-9, "{reading:?}");
         assert!((reading.steal.0 - 0.1).abs() < 1e-9, "{reading:?}");
         assert!((reading.irq.0 - 0.015).abs() < 1e-9, "{reading:?}");
         assert_eq!(reading.idle, Nanos(600_000_000));
@@ -259,12 +259,12 @@ mod tests {
         let mut used = Used {
             system: 500_000_000,
             kernel: 200_000_000,
-            foreign: 400_000_000,
+            others: 400_000_000,
             ..Used::default()
         };
         used.fit(1_000_000_000, 1, ticks);
         assert_eq!(
-            (used.system, used.kernel, used.foreign),
+            (used.system, used.kernel, used.others),
             (500_000_000, 100_000_000, 200_000_000)
         );
         let before = used.all();
@@ -278,26 +278,26 @@ mod tests {
             1_000_000_000,
             1,
             CpuTicks::default(),
-            Used { system: 1_000_000_001, foreign: 5, ..Used::default() },
+            Used { system: 1_000_000_001, others: 5, ..Used::default() },
         );
         assert_eq!(reading.idle, Nanos(0));
     }
 
     #[test]
-    fn a_stranger_is_metered_and_children_of_the_system_are_none() {
+    fn another_process_is_metered_and_children_of_the_system_are_none() {
         let spin = || {
             std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
         };
-        let (mut child, mut stranger) = (spin(), spin());
+        let (mut child, mut other) = (spin(), spin());
         let target = Target { pids: vec![child.id()], ..Target::default() };
         let meter = CpuMeter::start(&target);
         std::thread::sleep(std::time::Duration::from_millis(200));
         let reading = meter.finish();
-        for process in [&mut child, &mut stranger] {
+        for process in [&mut child, &mut other] {
             process.kill().unwrap();
             process.wait().unwrap();
         }
-        assert!(reading.system_cpu.0 > 0 && reading.foreign.0 > 0.0, "{reading:?}");
+        assert!(reading.system_cpu.0 > 0 && reading.others.0 > 0.0, "{reading:?}");
     }
 
     #[test]

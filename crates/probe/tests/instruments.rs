@@ -34,7 +34,7 @@ fn tasks(facts: &[Fact]) -> Vec<&TaskCpu> {
 
 #[test]
 fn computing_processes_are_shown_with_their_owners() {
-    let [system, generator, stranger] = [(); 3].map(|()| Shell::start("while :; do :; done"));
+    let [system, generator, other] = [(); 3].map(|()| Shell::start("while :; do :; done"));
     let target = Target {
         pids: vec![system.0.id()],
         generators: vec![generator.0.id()],
@@ -60,7 +60,7 @@ fn computing_processes_are_shown_with_their_owners() {
     for (shell, owner) in [
         (&system, TaskOwner::System),
         (&generator, TaskOwner::Generator),
-        (&stranger, TaskOwner::Other),
+        (&other, TaskOwner::Other),
     ] {
         let row = tasks.iter().find(|task| task.tid == shell.0.id());
         assert!(row.is_some_and(|row| row.owner == owner && row.name == "sh"), "{tasks:?}");

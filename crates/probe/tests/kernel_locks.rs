@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod common;
 #[cfg(test)]
-#[path = "common/crew.rs"]
-mod crew;
+#[path = "common/test_threads.rs"]
+mod test_threads;
 
 use common::alone;
 use gather::gather;
@@ -19,7 +19,7 @@ const BLOCKS: u64 = 64;
 #[cfg(test)]
 mod gather {
     use super::common::{assert_closed, probe, ratio, waits, window};
-    use super::crew::{Crew, compute, load_group};
+    use super::test_threads::{TestThreads, compute, load_group};
     use kneepoint_probe::Observation;
     use kneepoint_vocab::{Fact, StackKind, StackRecord, StackWeight, Tier, WaitReason};
     use std::collections::BTreeMap;
@@ -116,10 +116,10 @@ mod gather {
                 work(&file, draw >> 33);
             })
         };
-        let crew = Crew::start((1..=4).map(worker).collect());
+        let test_threads = TestThreads::start((1..=4).map(worker).collect());
         let mut gathered = Gathered::default();
         for _ in 0..4 {
-            let seen = window(&mut probe, &crew.target(), Duration::from_millis(600));
+            let seen = window(&mut probe, &test_threads.target(), Duration::from_millis(600));
             assert_closed(test, &seen);
             assert_eq!(load_group(&seen).threads, 4);
             gathered.add(&seen);

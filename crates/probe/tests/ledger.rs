@@ -5,16 +5,16 @@
 #[cfg(test)]
 mod common;
 #[cfg(test)]
-#[path = "common/crew.rs"]
-mod crew;
+#[path = "common/test_threads.rs"]
+mod test_threads;
 
 use common::{alone, assert_closed, cores, probe, ratio, waits, window};
-use crew::{Crew, compute, load_group};
 use kneepoint_probe::{CpuMeter, Observation, Probe, Target};
 use kneepoint_vocab::{Fact, StackKind, Tier, Wait, WaitReason};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use test_threads::{TestThreads, compute, load_group};
 
 const WINDOW: Duration = Duration::from_millis(700);
 
@@ -36,8 +36,8 @@ fn agrees_with_schedstat(seen: &Observation) -> bool {
 
 /// A window that closes and agrees with schedstat. The kernel brings a running thread's count up
 /// to date at ticks and switches only, so an edge at which a virtual CPU is paused by its host can
-/// lag by as long as the pause: one window in eight must agree. Windows that strangers had a good
-/// part of do not count: at their switches the two clocks part.
+/// lag by as long as the pause: one window in eight must agree. Windows that other processes had a
+/// good part of do not count: at their switches the two clocks part.
 fn agreeing_window(test: &str, probe: &mut Probe, target: &Target) -> Observation {
     let mut quiet = 0;
     for _ in 0..7 {
@@ -47,7 +47,7 @@ fn agreeing_window(test: &str, probe: &mut Probe, target: &Target) -> Observatio
             return seen;
         }
         let cores = cores(&seen);
-        quiet += u32::from(ratio(cores.foreign.0, cores.total.0) < 0.03);
+        quiet += u32::from(ratio(cores.others.0, cores.total.0) < 0.03);
     }
     let seen = window(probe, target, WINDOW);
     assert_closed(test, &seen);
@@ -71,8 +71,9 @@ fn has_stacks(seen: &Observation) -> bool {
 fn computing_threads_run() {
     let _alone = alone();
     let Some(mut probe) = probe("computing", Tier::Full, false) else { return };
-    let crew = Crew::start(vec![Box::new(|| compute(ms(1))), Box::new(|| compute(ms(1)))]);
-    let seen = agreeing_window("computing", &mut probe, &crew.target());
+    let test_threads =
+        TestThreads::start(vec![Box::new(|| compute(ms(1))), Box::new(|| compute(ms(1)))]);
+    let seen = agreeing_window("computing", &mut probe, &test_threads.target());
     let group = load_group(&seen);
     assert_eq!(group.threads, 2);
     assert!(ratio(group.blocked.0, group.existed.0) < 0.02, "{group:?}");
@@ -82,8 +83,8 @@ fn computing_threads_run() {
 fn sleepers_wait_for_a_timer() {
     let _alone = alone();
     let Some(mut probe) = probe("sleeping", Tier::Full, false) else { return };
-    let crew = Crew::start(vec![Box::new(|| std::thread::sleep(ms(2)))]);
-    let seen = window(&mut probe, &crew.target(), WINDOW);
+    let test_threads = TestThreads::start(vec![Box::new(|| std::thread::sleep(ms(2)))]);
+    let seen = window(&mut probe, &test_threads.target(), WINDOW);
     assert_closed("sleeping", &seen);
     let waits = waits(&seen);
     let timer = waits.iter().find(|wait| wait.name == "load").unwrap();
@@ -105,11 +106,11 @@ fn a_held_lock_is_charged_with_the_idle_core() {
             compute(Duration::from_micros(20));
         })
     };
-    let crew = Crew::start((0..4).map(|_| work(Arc::clone(&lock))).collect());
+    let test_threads = TestThreads::start((0..4).map(|_| work(Arc::clone(&lock))).collect());
     let mut quiet = 0;
     for round in 0..6 {
         let test = format!("lock {round}");
-        let seen = agreeing_window(&test, &mut probe, &crew.target());
+        let seen = agreeing_window(&test, &mut probe, &test_threads.target());
         let waits = waits(&seen);
         let lock: Vec<_> =
             waits.iter().filter(|w| w.name == "load" && w.key.syscall == 202).collect();
@@ -125,7 +126,7 @@ fn a_held_lock_is_charged_with_the_idle_core() {
         let others: u64 = reader.map(|wait| wait.idle_charged.0).sum();
         let share = ratio(charged, (cores.idle.0 - others).max(1));
         println!("{test}: {share:.3} of {:.3} idle core-s", cores.idle.seconds().0);
-        if cores.cores == 2 && ratio(cores.foreign.0, cores.total.0) < 0.1 {
+        if cores.cores == 2 && ratio(cores.others.0, cores.total.0) < 0.1 {
             assert!(share > 0.5, "{test}: {share} {cores:?}");
             quiet += 1;
         }
@@ -144,7 +145,7 @@ fn pipe_partners_wait_for_a_pipe() {
     let (mut from_a, mut to_b) = std::io::pipe().unwrap();
     let (mut from_b, mut to_a) = std::io::pipe().unwrap();
     to_b.write_all(&[1]).unwrap();
-    let crew = Crew::start(vec![
+    let test_threads = TestThreads::start(vec![
         Box::new(move || {
             let mut byte = [0];
             if from_a.read(&mut byte).is_ok_and(|count| count == 1) {
@@ -158,7 +159,7 @@ fn pipe_partners_wait_for_a_pipe() {
             }
         }),
     ]);
-    let seen = window(&mut probe, &crew.target(), WINDOW);
+    let seen = window(&mut probe, &test_threads.target(), WINDOW);
     assert_closed("pipe", &seen);
     let waits = waits(&seen);
     let pipe: u64 = waits
@@ -185,8 +186,9 @@ fn waits_for_many_things_add_up_to_the_blocked_time() {
             drop(held);
         })
     };
-    let crew = Crew::start([1, 5, 1, 5].map(|step| work(Arc::clone(&locks), step)).into());
-    let seen = window(&mut probe, &crew.target(), WINDOW);
+    let test_threads =
+        TestThreads::start([1, 5, 1, 5].map(|step| work(Arc::clone(&locks), step)).into());
+    let seen = window(&mut probe, &test_threads.target(), WINDOW);
     assert_closed("many waits", &seen);
     let waits: Vec<_> = waits(&seen).into_iter().filter(|wait| wait.name == "load").collect();
     let of = |call: i32| waits.iter().filter(move |wait| wait.key.syscall == call);
@@ -207,14 +209,14 @@ fn waits_for_many_things_add_up_to_the_blocked_time() {
 fn short_lived_threads_are_not_lost() {
     let _alone = alone();
     let Some(mut probe) = probe("churn", Tier::Full, false) else { return };
-    let crew = Crew::start(vec![Box::new(|| {
+    let test_threads = TestThreads::start(vec![Box::new(|| {
         let spawn = |_| {
             let builder = std::thread::Builder::new().name("brief".to_owned());
             builder.spawn(|| compute(Duration::from_micros(50))).unwrap()
         };
         (0..4).map(spawn).collect::<Vec<_>>().into_iter().for_each(|one| one.join().unwrap());
     })]);
-    let seen = window(&mut probe, &crew.target(), WINDOW);
+    let seen = window(&mut probe, &test_threads.target(), WINDOW);
     assert_closed("churn", &seen);
     let groups = common::groups(&seen);
     let born: u32 = groups.iter().filter(|g| g.name == "brief").map(|g| g.threads).sum();
@@ -242,7 +244,7 @@ impl Drop for Shell {
 }
 
 #[test]
-fn generators_and_children_are_told_apart() {
+fn generators_and_children_are_distinguished() {
     let _alone = alone();
     let Some(mut probe) = probe("children", Tier::Full, false) else { return };
     let system = Shell::start("while :; do (:); done");
@@ -283,9 +285,10 @@ fn a_window_about_one_cpu_accounts_for_that_cpu() {
     for tier in [Tier::Full, Tier::Fallback] {
         let test = format!("one cpu, {tier:?}");
         let Some(mut probe) = probe(&test, tier, false) else { continue };
-        let crew = Crew::start(vec![Box::new(|| compute(ms(1))), Box::new(|| compute(ms(1)))]);
-        crew.tids.iter().for_each(|tid| pin(*tid, cpu));
-        let target = Target { cpus: vec![cpu], ..crew.target() };
+        let test_threads =
+            TestThreads::start(vec![Box::new(|| compute(ms(1))), Box::new(|| compute(ms(1)))]);
+        test_threads.tids.iter().for_each(|tid| pin(*tid, cpu));
+        let target = Target { cpus: vec![cpu], ..test_threads.target() };
         let meter = CpuMeter::start(&target);
         let seen = window(&mut probe, &target, WINDOW);
         let reading = meter.finish();
@@ -295,7 +298,7 @@ fn a_window_about_one_cpu_accounts_for_that_cpu() {
         assert_eq!(cores.total, seen.length, "one core for the length of the window");
         assert!(ratio(cores.idle.0, cores.total.0) < 0.1, "{test}: {cores:?}");
         println!("{test}: {reading:?}");
-        assert!(reading.foreign.0 <= 1.0, "{test}: {reading:?}");
+        assert!(reading.others.0 <= 1.0, "{test}: {reading:?}");
         let parts = [reading.system_cpu, reading.generator_cpu, reading.kneepoint_cpu];
         let sum = parts.into_iter().map(|part| part.0).sum::<u64>() + reading.kernel_cpu.0;
         assert!(ratio(sum, reading.length.0) < 1.1, "{test}: {reading:?}");
@@ -313,8 +316,8 @@ fn links() -> usize {
 fn windows_follow_each_other_cleanly_and_programs_come_off() {
     let _alone = alone();
     let Some(mut probe) = probe("windows", Tier::Full, false) else { return };
-    let crew = Crew::start(vec![Box::new(|| std::thread::sleep(ms(1)))]);
-    let target = crew.target();
+    let test_threads = TestThreads::start(vec![Box::new(|| std::thread::sleep(ms(1)))]);
+    let target = test_threads.target();
     assert!(probe.close().is_err(), "no window is open");
     for round in 0..4 {
         let seen = window(&mut probe, &target, ms(150));
@@ -351,8 +354,8 @@ fn the_fallback_tier_sees_the_same() {
             std::thread::sleep(ms(1));
         })
     };
-    let crew = Crew::start((0..4).map(|_| work(Arc::clone(&lock))).collect());
-    let target = crew.target();
+    let test_threads = TestThreads::start((0..4).map(|_| work(Arc::clone(&lock))).collect());
+    let target = test_threads.target();
     let full = probe("fallback against full", Tier::Full, false);
     fallback.open(&target).unwrap();
     let other = full.map(|mut full| window(&mut full, &target, ms(1500)));

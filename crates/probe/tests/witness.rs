@@ -6,15 +6,15 @@
 #[cfg(test)]
 mod common;
 #[cfg(test)]
-#[path = "common/crew.rs"]
-mod crew;
+#[path = "common/test_threads.rs"]
+mod test_threads;
 
 use common::{alone, assert_closed, probe, waits, window};
-use crew::{Crew, compute, load_group};
 use kneepoint_vocab::Tier;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use test_threads::{TestThreads, compute, load_group};
 
 const WINDOW: Duration = Duration::from_millis(1500);
 
@@ -64,10 +64,10 @@ fn spinners(count: usize) -> Vec<Child> {
 fn measure(name: &str, works: fn(&Clock) -> Vec<Work>) {
     let Some(mut probe) = probe(name, Tier::Full, false) else { return };
     let clock = Clock::default();
-    let crew = Crew::start(works(&clock));
+    let test_threads = TestThreads::start(works(&clock));
     std::thread::sleep(Duration::from_millis(200));
     clock.lock().expect("no thread panics").clear();
-    let seen = window(&mut probe, &crew.target(), WINDOW);
+    let seen = window(&mut probe, &test_threads.target(), WINDOW);
     let mut own = std::mem::take(&mut *clock.lock().expect("no thread panics"));
     own.sort_unstable();
     assert_closed(name, &seen);

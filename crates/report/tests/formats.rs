@@ -4,7 +4,7 @@ mod synthetic;
 
 use kneepoint_report::{export, html, json, terminal, text};
 use kneepoint_vocab::findings::Verdict;
-use kneepoint_vocab::{ArmRole, Estimate, Findings, Proven};
+use kneepoint_vocab::{Estimate, Findings, Proven, VariantRole};
 
 #[test]
 fn eighty_columns() {
@@ -26,14 +26,14 @@ fn a_treated_curve_is_drawn_named_read_and_tabled() {
         let page = html::render(&plain);
         let (several, first) = (!plain.by_cores.is_empty(), plain.curve.points.len());
         assert!(!page.contains("class=\"beside"));
-        let arms = |page: &str| page.matches("<th scope=\"col\">variant</th>").count();
+        let variants = |page: &str| page.matches("<th scope=\"col\">variant</th>").count();
         let rows = |page: &str| page.matches("<td>private page caches</td>").count();
-        let before = (arms(&page), rows(&page));
+        let before = (variants(&page), rows(&page));
         let page = html::render(&synthetic::treated::beside(plain));
         // Two widths of the picture and the legend.
         assert_eq!(page.matches("class=\"beside b0").count(), 3);
         assert_eq!(page.contains("class=\"beside b0 series s2\""), several);
-        assert_eq!((arms(&page), rows(&page)), (before.0 + 1, before.1 + first));
+        assert_eq!((variants(&page), rows(&page)), (before.0 + 1, before.1 + first));
         for words in [
             "It scales further than the baseline: 1.98× [1.91–2.05] of its speed-up.",
             "</svg>private page caches</li>",
@@ -67,7 +67,7 @@ fn a_treated_curve_has_a_row_on_every_screen() {
 }
 
 /// On every window: within its lines and columns, the headline whole, then trust, both last; and
-/// the more room there is, the more is told.
+/// the more room there is, the more is reported.
 #[test]
 fn a_window_shows_what_matters_most() {
     let with_times = synthetic::findings();
@@ -76,16 +76,16 @@ fn a_window_shows_what_matters_most() {
             let mut before = 0;
             for height in [24, 30, 40, 60] {
                 let screen = terminal::Screen { width, height: Some(height), colour: false };
-                let told = terminal::fitted(&findings, screen);
-                let lines: Vec<&str> = told.lines().collect();
-                assert!(lines.iter().all(|line| text::columns(line) <= width), "{told}");
-                assert!(lines.len() <= height || width == 40, "{width}x{height}:\n{told}");
-                assert!(lines.len() >= before, "{width}x{height}:\n{told}");
+                let reported = terminal::fitted(&findings, screen);
+                let lines: Vec<&str> = reported.lines().collect();
+                assert!(lines.iter().all(|line| text::columns(line) <= width), "{reported}");
+                assert!(lines.len() <= height || width == 40, "{width}x{height}:\n{reported}");
+                assert!(lines.len() >= before, "{width}x{height}:\n{reported}");
                 before = lines.len();
                 let flat = lines.join(" ");
                 let (headline, trust) =
                     (flat.find(&findings.headline), flat.rfind("Trust: ").expect("trust"));
-                assert!(headline.expect("a whole headline") < trust, "{told}");
+                assert!(headline.expect("a whole headline") < trust, "{reported}");
             }
         }
     }
@@ -97,7 +97,7 @@ fn eighty_by_twenty_four() {
     insta::assert_snapshot!(terminal::fitted(&synthetic::findings(), screen));
 }
 
-/// A law that should not be used is named with the reason, but neither drawn nor told.
+/// A law that should not be used is named with the reason, but neither drawn nor reported.
 #[test]
 fn a_useless_fit_is_not_drawn() {
     let mut findings = synthetic::findings();
@@ -126,12 +126,12 @@ fn response_times_stand_in_the_open() {
 #[test]
 fn the_way_to_reproduce_has_the_seed() {
     let mut findings = synthetic::findings();
-    let told = |findings: &Findings, words: &str| html::render(findings).contains(words);
+    let reported = |findings: &Findings, words: &str| html::render(findings).contains(words);
     findings.host.arguments = ["run", "--", "./a", "-t"].map(str::to_owned).to_vec();
     let seed = findings.protocol.seed;
-    assert!(told(&findings, &format!("kneepoint run --seed {seed} -- ./a -t<")));
+    assert!(reported(&findings, &format!("kneepoint run --seed {seed} -- ./a -t<")));
     findings.host.arguments = ["run", "--seed", "5"].map(str::to_owned).to_vec();
-    assert!(told(&findings, "kneepoint run --seed 5<"));
+    assert!(reported(&findings, "kneepoint run --seed 5<"));
 }
 
 /// Below 3 % of the machine the causes of the loss are not worth a word.
@@ -141,9 +141,12 @@ fn a_small_loss_is_nothing_to_explain() {
     for cause in &mut findings.causes {
         cause.lost.value.0 *= 0.01;
     }
-    let told = terminal::render(&findings, 80, false);
-    assert!(told.contains("Nothing to explain: 0.0") && !told.contains("of the loss   "), "{told}");
-    assert!(told.contains("\nCPU      ") && !told.contains("\nWhy"), "{told}");
+    let reported = terminal::render(&findings, 80, false);
+    assert!(
+        reported.contains("Nothing to explain: 0.0") && !reported.contains("of the loss   "),
+        "{reported}"
+    );
+    assert!(reported.contains("\nCPU      ") && !reported.contains("\nWhy"), "{reported}");
 }
 
 /// The paired ratio is the cost, and more than 5 % is a reason to trust less.
@@ -154,10 +157,10 @@ fn overhead_is_throughput() {
     let good = "Trust: good (A/A ±4.1 %, overhead 2.8 % [0.3–5.2])";
     assert!(terminal::render(&findings, 80, false).contains(good));
     findings.collector.on_off_active = Some(Estimate::of(0.9, 0.88, 0.92));
-    let told = terminal::render(&findings, 200, false);
+    let reported = terminal::render(&findings, 200, false);
     let dear =
         "Trust: limited (A/A ±4.1 %, overhead 10.0 % [8.0–12.0]): the collector takes more than";
-    assert!(told.contains(dear), "{told}");
+    assert!(reported.contains(dear), "{reported}");
 }
 
 /// What did not help is part of the story, and the rows of the ledger are the whole machine.
@@ -168,8 +171,11 @@ fn every_treatment_and_all_cores_are_on_the_screen() {
             let mut findings = synthetic::findings();
             findings.trustworthy = trustworthy;
             let screen = terminal::render(&findings, width, false);
-            let tried =
-                findings.effects.iter().filter(|effect| effect.role == ArmRole::Treatment).count();
+            let tried = findings
+                .effects
+                .iter()
+                .filter(|effect| effect.role == VariantRole::Treatment)
+                .count();
             let below = screen.lines().skip_while(|line| !line.starts_with("What helps")).skip(1);
             let rows = below.take_while(|line| line.starts_with("  "));
             // Narrow ones have a second line for the figures.
@@ -269,20 +275,26 @@ fn a_knee_of_one_repetition_is_bare() {
         point.throughput.low = point.throughput.value;
         point.throughput.high = point.throughput.value;
     }
-    let (told, page) = (terminal::render(&findings, 80, false), html::render(&findings));
-    assert!(told.contains("knee at 1 client") && !told.contains("knee at 1 client ["), "{told}");
+    let (reported, page) = (terminal::render(&findings, 80, false), html::render(&findings));
+    assert!(
+        reported.contains("knee at 1 client") && !reported.contains("knee at 1 client ["),
+        "{reported}"
+    );
     assert!(page.contains("Knee at 1 client. The curve"), "{page}");
 }
 
 #[test]
 fn a_long_interval_leaves_room_before_its_verdict() {
     let mut findings = synthetic::findings();
-    let tried = findings.effects.iter_mut().filter(|effect| effect.role == ArmRole::Treatment);
+    let tried = findings.effects.iter_mut().filter(|effect| effect.role == VariantRole::Treatment);
     for effect in tried {
         effect.ratio = Some(Estimate::of(0.924, 0.896, 0.952));
     }
-    let told = terminal::render(&findings, 80, false);
-    assert!(told.contains("[0.896–0.952] ") && !told.contains("[0.896–0.952]w"), "{told}");
+    let reported = terminal::render(&findings, 80, false);
+    assert!(
+        reported.contains("[0.896–0.952] ") && !reported.contains("[0.896–0.952]w"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -302,10 +314,10 @@ fn an_unproven_variant_is_called_so_beside_its_verdict() {
 fn one_level_has_no_knee() {
     let mut findings = synthetic::findings();
     findings.curve.points.truncate(1);
-    let (told, page) = (terminal::render(&findings, 80, false), html::render(&findings));
-    assert!(told.contains("knee not told by one level"), "{told}");
-    assert!(!told.contains("of its peak") && !told.contains("falls to"), "{told}");
-    assert!(page.contains("Knee not told by one level."), "{page}");
+    let (reported, page) = (terminal::render(&findings, 80, false), html::render(&findings));
+    assert!(reported.contains("knee not shown by one level"), "{reported}");
+    assert!(!reported.contains("of its peak") && !reported.contains("falls to"), "{reported}");
+    assert!(page.contains("Knee not shown by one level."), "{page}");
     assert!(!page.contains("class=\"knee-band\"") && !page.contains(">bound</text>"), "{page}");
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long one of the programs here may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often another loop device is tried where somebody else took the free one.
 const TRIES: u32 = 20;
 /// Bytes that content is repeated after: more than any cache in front of the device's memory
@@ -28,7 +28,7 @@ const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
 /// # Errors
 /// There is no room for it.
 pub(crate) fn fill(file: &Path, bytes: u64, seed: u64) -> anyhow::Result<()> {
-    let told = || format!("{}: {} MiB cannot be written", file.display(), bytes >> 20);
+    let reported = || format!("{}: {} MiB cannot be written", file.display(), bytes >> 20);
     let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
     let mut piece = vec![0; PIECE];
     for page in piece.chunks_mut(4096) {
@@ -37,15 +37,15 @@ pub(crate) fn fill(file: &Path, bytes: u64, seed: u64) -> anyhow::Result<()> {
         rest.fill(b'.');
     }
     let opened = OpenOptions::new().write(true).create(true).truncate(false).open(file);
-    let mut opened = opened.with_context(told)?;
+    let mut opened = opened.with_context(reported)?;
     let mut left = bytes;
     while left > 0 {
         let part = left.min(PIECE as u64);
         let length = usize::try_from(part).unwrap_or(PIECE);
-        opened.write_all(&piece[..length]).with_context(told)?;
+        opened.write_all(&piece[..length]).with_context(reported)?;
         left -= part;
     }
-    opened.sync_all().with_context(told)
+    opened.sync_all().with_context(reported)
 }
 
 /// A file behind a loop device.
@@ -64,7 +64,7 @@ impl Loop {
         let folder = image.parent().context("a loop device's file lies in a directory")?;
         for _ in 0..TRIES {
             let find = Program::new("losetup", "losetup", ["--find"], folder);
-            let free = process::run(find, PATIENCE, undo).context("no loop device is free")?;
+            let free = process::run(find, TIMEOUT, undo).context("no loop device is free")?;
             let device = PathBuf::from(free.trim());
             // Noted before it is done: the file's name keeps it from touching anybody else's.
             let backing = image.to_owned();
@@ -87,7 +87,7 @@ impl Loop {
     }
 
     /// What stands in a file of its sysfs folder `loop`, e.g. `backing_file`.
-    pub(crate) fn told(&self, attribute: &str) -> String {
+    pub(crate) fn reported(&self, attribute: &str) -> String {
         let file = format!("/sys/block/{}/loop/{attribute}", name(&self.device));
         fs::read_to_string(file).unwrap_or_default().trim_end().to_owned()
     }
@@ -114,7 +114,7 @@ fn attach(
     arguments.extend(direct.then_some("--direct-io=on"));
     let mut program = Program::new("losetup", "losetup", arguments, folder);
     program.arguments.extend([device.into(), image.into()]);
-    let attached = process::run(program, PATIENCE, undo).map(drop);
+    let attached = process::run(program, TIMEOUT, undo).map(drop);
     attached.with_context(|| format!("{} cannot be attached to a file", device.display()))
 }
 
@@ -142,8 +142,8 @@ impl Zram {
     pub(crate) fn add(undo: &Undo, bytes: u64, seed: u64) -> anyhow::Result<Self> {
         // Reading this file adds a device, and only then its number is known.
         let adding = undo.register(Action::RemoveUnusedZram { before: undo::zram_devices() })?;
-        let told = fs::read_to_string(HOT_ADD).context("no zram device can be added")?;
-        let index: u32 = told.trim().parse().context("the new zram device has no number")?;
+        let reported = fs::read_to_string(HOT_ADD).context("no zram device can be added")?;
+        let index: u32 = reported.trim().parse().context("the new zram device has no number")?;
         let change = undo.register(Action::ResetZram { index, added: true })?;
         adding.settle();
         let device = PathBuf::from(format!("/dev/zram{index}"));
@@ -195,14 +195,14 @@ impl Mount {
         bytes: u64,
         target: &Path,
     ) -> anyhow::Result<Self> {
-        let told = || format!("{}: no image of {bytes} bytes can be made", image.display());
-        File::create(image).and_then(|file| file.set_len(bytes)).with_context(told)?;
+        let reported = || format!("{}: no image of {bytes} bytes can be made", image.display());
+        File::create(image).and_then(|file| file.set_len(bytes)).with_context(reported)?;
         fs::create_dir_all(target).with_context(|| target.display().to_string())?;
         let folder = image.parent().context("an image lies in a directory")?;
         let mkfs = format!("mkfs.{kind}");
         let mut program = Program::new("mkfs", mkfs, ["-q"], folder);
         program.arguments.push(image.into());
-        process::run(program, PATIENCE, undo)
+        process::run(program, TIMEOUT, undo)
             .with_context(|| format!("no {kind} can be made on {}", image.display()))?;
         let device = Loop::attach(undo, image, false)?;
         let change = undo.register(Action::Unmount { path: target.to_owned() })?;

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_is_told_and_a_build_id_is_read() {
+    fn another_machine_is_reported_and_a_build_id_is_read() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("lib.so");
         fs::write(&path, small(2, 183, &[0xab, 0x01])).unwrap();

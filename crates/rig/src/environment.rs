@@ -86,7 +86,7 @@ impl Variables {
     }
 
     /// Their names as what a system tells of itself; none where nothing is set.
-    pub(crate) fn told(&self) -> Option<(String, String)> {
+    pub(crate) fn reported(&self) -> Option<(String, String)> {
         (!self.is_empty()).then(|| (ENVIRONMENT.to_owned(), self.names()))
     }
 
@@ -147,7 +147,7 @@ pub(crate) fn words_of(words: &[String]) -> String {
 }
 
 /// A variable and its value for people: without the value where that may be a secret.
-pub(crate) fn told(name: &str, value: &str) -> (String, String) {
+pub(crate) fn reported(name: &str, value: &str) -> (String, String) {
     censored(name.to_owned(), value.to_owned())
 }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_asked_and_without_one_what_it_will_get_is_told() {
+    fn a_process_is_asked_and_without_one_what_it_will_get_is_reported() {
         let own = of(Some(std::process::id()), &Variables::default());
         assert!(own.iter().any(|(name, _)| name == "PATH"), "{own:?}");
         let given = of(None, &Variables::parse("KNEEPOINT_TEST=7").unwrap());

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Name of the mark in the environment.
 pub(crate) const MARK: &str = "KNEEPOINT_MARK";
 /// How long killed processes may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often they are looked for meanwhile.
 const GLANCE: Duration = Duration::from_millis(2);
 
@@ -99,7 +99,7 @@ fn end_directory(directory: &Path) -> anyhow::Result<()> {
         match remove_tree(directory) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if begun.elapsed() > PATIENCE => {
+            Err(error) if begun.elapsed() > TIMEOUT => {
                 bail!("{}: processes in it do not end, though killed: {error}", directory.display())
             }
             Err(_) => {}
@@ -143,7 +143,7 @@ pub(crate) fn end_marked(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<(u
             send(&(*pid, *born), Signal::KILL);
             killed.entry(*pid).or_insert_with(|| name.trim_end().to_owned());
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             bail!("process {} does not end, though killed", found[0].0);
         }
         std::thread::sleep(GLANCE);

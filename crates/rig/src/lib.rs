@@ -10,7 +10,7 @@
 //! * [`workload`]: what can be brought up and driven by closed-loop clients.
 //! * [`scratch`]: a memory-backed directory that goes away.
 //! * [`output`]: what load generators print at their end.
-//! * [`process`]: a foreign program under a guard; `launch`: what it is before it begins; `group`:
+//! * [`process`]: a program under a guard; `launch`: what it is before it begins; `group`:
 //!   all that descends from it.
 //! * [`SearchPath`]: where programs are looked for.
 //! * [`undo`]: what has to be put back, also where Kneepoint is killed.

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_c_library_is_found_by_its_name_and_what_is_none_is_told() {
+    fn the_c_library_is_found_by_its_name_and_what_is_none_is_reported() {
         if !Path::new(CACHE).exists() {
             println!("SKIP the_c_library_is_found_by_its_name: no {CACHE}");
             return;
@@ -133,8 +133,8 @@ mod tests {
         (head[16], head[18]) = (3, 22);
         fs::write(&path, head).unwrap();
         let name = path.display().to_string();
-        let told = find(&name, "", None).unwrap_err();
-        assert!(told.starts_with("for machine 22 (64 bit), not for "), "{told}");
+        let reported = find(&name, "", None).unwrap_err();
+        assert!(reported.starts_with("for machine 22 (64 bit), not for "), "{reported}");
         let folders = folder.path().display().to_string();
         // By a bare name the search goes on, as the loader's does.
         if Path::new(CACHE).exists() {

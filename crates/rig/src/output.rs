@@ -24,7 +24,7 @@ pub struct Measured {
     pub errors: u64,
     /// Single statements or queries within the operations, where they are counted apart.
     pub statements: Option<u64>,
-    /// Response times, as far as they are told.
+    /// Response times, as far as they are reported.
     pub response: Response,
 }
 
@@ -40,14 +40,14 @@ pub struct Response {
 }
 
 impl Response {
-    /// The percentile of so many percent, where it is told.
+    /// The percentile of so many percent, where it is reported.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Option<Nanos> {
         let found = self.percentiles.iter().find(|(at, _)| (at - percent).abs() < 1e-6);
         found.map(|(_, value)| *value)
     }
 
-    /// The response times of a trial; absent where one of its figures is not told.
+    /// The response times of a trial; absent where one of its figures is not reported.
     #[must_use]
     pub fn latency(&self) -> Option<Latency> {
         Some(Latency {

@@ -45,7 +45,7 @@ pub fn raise() -> Priority {
 }
 
 impl Priority {
-    /// The same as `name, value` pairs for the record of an arm.
+    /// The same as `name, value` pairs for the record of a variant.
     #[must_use]
     pub fn settings(&self) -> Vec<(String, String)> {
         let group = match &self.group {

@@ -1,4 +1,4 @@
-//! A foreign program under a guard: in a session and scheduling group of its own, on the cores it
+//! A program under a guard: in a session and scheduling group of its own, on the cores it
 //! is given, its output in files, and gone with all its children when the guard goes.
 
 use crate::environment;
@@ -234,19 +234,19 @@ impl Process {
     /// Waits until `ready` holds, which is asked again and again.
     ///
     /// # Errors
-    /// It ended, or is not ready within `patience`: with the last of what it said.
+    /// It ended, or is not ready within `timeout`: with the last of what it said.
     pub fn await_ready(
         &mut self,
-        patience: Duration,
+        timeout: Duration,
         mut ready: impl FnMut(&mut Self) -> bool,
     ) -> anyhow::Result<()> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         while !ready(self) {
             if let Some(status) = self.ended() {
-                return Err(self.lost(&format!("ended before it was ready, {}", told(status))));
+                return Err(self.lost(&format!("ended before it was ready, {}", reported(status))));
             }
             if Instant::now() > deadline {
-                return Err(self.lost(&format!("was not ready within {patience:?}")));
+                return Err(self.lost(&format!("was not ready within {timeout:?}")));
             }
             std::thread::sleep(GLANCE);
         }
@@ -256,11 +256,11 @@ impl Process {
     /// Waits until it has ended by itself, and returns what it printed.
     ///
     /// # Errors
-    /// It fails, or does not end within `patience`: with the last of what it said.
-    pub fn await_success(&mut self, patience: Duration) -> anyhow::Result<String> {
-        let status = self.await_end(patience)?;
+    /// It fails, or does not end within `timeout`: with the last of what it said.
+    pub fn await_success(&mut self, timeout: Duration) -> anyhow::Result<String> {
+        let status = self.await_end(timeout)?;
         if !status.success() {
-            return Err(self.lost(&told(status)));
+            return Err(self.lost(&reported(status)));
         }
         self.printed()
     }
@@ -268,15 +268,15 @@ impl Process {
     /// Waits until it has ended.
     ///
     /// # Errors
-    /// It does not end within `patience`.
-    pub fn await_end(&mut self, patience: Duration) -> anyhow::Result<ExitStatus> {
-        let deadline = Instant::now() + patience;
+    /// It does not end within `timeout`.
+    pub fn await_end(&mut self, timeout: Duration) -> anyhow::Result<ExitStatus> {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(status) = self.ended() {
                 return Ok(status);
             }
             if Instant::now() > deadline {
-                return Err(self.lost(&format!("did not end within {patience:?}")));
+                return Err(self.lost(&format!("did not end within {timeout:?}")));
             }
             std::thread::sleep(GLANCE);
         }
@@ -285,11 +285,11 @@ impl Process {
     /// Asks it to end by `signal`, and waits.
     ///
     /// # Errors
-    /// It does not end within `patience`; it is killed then.
-    pub fn terminate(mut self, signal: Signal, patience: Duration) -> anyhow::Result<()> {
+    /// It does not end within `timeout`; it is killed then.
+    pub fn terminate(mut self, signal: Signal, timeout: Duration) -> anyhow::Result<()> {
         if self.ended().is_none() {
             self.signal(signal)?;
-            self.await_end(patience)?;
+            self.await_end(timeout)?;
         }
         Ok(())
     }
@@ -339,8 +339,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // What it started would become an orphan that nobody could tell from a stranger, but for
-        // the session: a child of a program that has ended by itself is still in that.
+        // What it started would become an orphan that nobody could tell from another process, but
+        // for the session: a child of a program that has ended by itself is still in that.
         let mut children = family(self.pid());
         children.extend(session(self.pid()));
         drop(self.change.take());
@@ -366,13 +366,13 @@ fn session(leader: u32) -> Vec<(u32, u64)> {
 /// Runs a program to its successful end and returns what it printed.
 ///
 /// # Errors
-/// It cannot be started, fails, or takes longer than `patience`.
-pub fn run(program: Program<'_>, patience: Duration, undo: &Undo) -> anyhow::Result<String> {
-    program.spawn(undo)?.await_success(patience)
+/// It cannot be started, fails, or takes longer than `timeout`.
+pub fn run(program: Program<'_>, timeout: Duration, undo: &Undo) -> anyhow::Result<String> {
+    program.spawn(undo)?.await_success(timeout)
 }
 
 /// How it ended, for people.
-pub(crate) fn told(status: ExitStatus) -> String {
+pub(crate) fn reported(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_is_told_with_code_and_last_words() {
+    fn failure_is_reported_with_code_and_last_words() {
         let folder = TempDir::new().unwrap();
         let undo = undo(folder.path());
         let script = shell("echo one >&2; echo 'out of eggs' >&2; exit 3", folder.path());

@@ -17,7 +17,7 @@ pub use level::LevelSpec;
 use crate::search_path::SearchPath;
 use crate::treatment::{self, Treatment};
 use crate::workload::{Need, Workload};
-use kneepoint_vocab::{ArmId, ArmPlan, ArmRole, LevelOrder, Nanos, Ratio};
+use kneepoint_vocab::{LevelOrder, Nanos, Ratio, VariantId, VariantPlan, VariantRole};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -113,12 +113,12 @@ pub struct Protocol {
     pub budget: Option<Nanos>,
 }
 
-/// One arm that a recipe asks for, and the settings that make it.
+/// One variant that a recipe asks for, and the settings that make it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Arm {
+pub struct Variant {
     /// Its entry in the plan.
-    pub plan: ArmPlan,
-    /// Settings of the workload in this arm.
+    pub plan: VariantPlan,
+    /// Settings of the workload in this variant.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -196,7 +196,7 @@ impl Recipe {
         Ok(self)
     }
 
-    /// What the machine must have for all arms; each thing once.
+    /// What the machine must have for all variants; each thing once.
     #[must_use]
     pub fn needs(&self) -> Vec<Need> {
         self.needs_in(&SearchPath::own())
@@ -206,7 +206,9 @@ impl Recipe {
     #[must_use]
     pub fn needs_in(&self, path: &SearchPath) -> Vec<Need> {
         let mut needs: Vec<Need> = Vec::new();
-        for need in self.arms().iter().flat_map(|arm| self.workload.needs(&arm.settings, path)) {
+        for need in
+            self.variants().iter().flat_map(|variant| self.workload.needs(&variant.settings, path))
+        {
             if !needs.contains(&need) {
                 needs.push(need);
             }
@@ -248,30 +250,30 @@ impl Recipe {
         treatment::apply(treatment, &self.treatments, &self.settings)
     }
 
-    /// All arms of the recipe: the baseline, the A/A control, the baseline without collector,
+    /// All variants of the recipe: the baseline, the A/A control, the baseline without collector,
     /// then the treatments in order.
     #[must_use]
-    pub fn arms(&self) -> Vec<Arm> {
-        let same = |id: &str, role, label: &str| Arm {
-            plan: ArmPlan {
-                id: ArmId::new(id),
+    pub fn variants(&self) -> Vec<Variant> {
+        let same = |id: &str, role, label: &str| Variant {
+            plan: VariantPlan {
+                id: VariantId::new(id),
                 role,
                 label: label.to_owned(),
-                over: ArmId::new(ArmId::BASELINE),
+                over: VariantId::new(VariantId::BASELINE),
                 changes: Vec::new(),
             },
             settings: self.settings.clone(),
         };
-        let mut arms = vec![
-            same(ArmId::BASELINE, ArmRole::Baseline, "as the recipe gives it"),
-            same(ArmId::CONTROL, ArmRole::Control, "the baseline again (A/A)"),
-            same(ArmId::UNPROBED, ArmRole::Unprobed, "the baseline without collector"),
+        let mut variants = vec![
+            same(VariantId::BASELINE, VariantRole::Baseline, "as the recipe gives it"),
+            same(VariantId::CONTROL, VariantRole::Control, "the baseline again (A/A)"),
+            same(VariantId::UNPROBED, VariantRole::Unprobed, "the baseline without collector"),
         ];
-        arms.extend(self.treatments.iter().map(|treatment| Arm {
-            plan: treatment.arm_plan(),
+        variants.extend(self.treatments.iter().map(|treatment| Variant {
+            plan: treatment.variant_plan(),
             settings: self.settings_of(treatment),
         }));
-        arms
+        variants
     }
 }
 

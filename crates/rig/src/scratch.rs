@@ -305,13 +305,13 @@ mod tests {
         let earlier = make(Owner { started: me.started - 1, ..me });
         let elsewhere = make(Owner { namespace: 1, process: 1, started: 1 });
         let living = make(me);
-        let foreign = parent.path().join("kneepoint-runs");
-        fs::create_dir(&foreign).unwrap();
+        let others = parent.path().join("kneepoint-runs");
+        fs::create_dir(&others).unwrap();
         let link = parent.path().join(Owner { started: me.started - 2, ..me }.prefix() + "link");
-        std::os::unix::fs::symlink(&foreign, link).unwrap();
+        std::os::unix::fs::symlink(&others, link).unwrap();
 
         assert_eq!(recover_in(parent.path()).unwrap(), [earlier]);
-        assert!(own.path().exists() && elsewhere.exists() && living.exists() && foreign.exists());
+        assert!(own.path().exists() && elsewhere.exists() && living.exists() && others.exists());
         assert_eq!(recover_in(parent.path()).unwrap(), Vec::<PathBuf>::new());
     }
 

@@ -1,4 +1,4 @@
-//! Where programs are looked for: the same when a need is told as when one is started.
+//! Where programs are looked for: the same when a need is reported as when one is started.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;

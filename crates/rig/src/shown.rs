@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a process is looked at that does not show what it should.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How often.
 const GLANCE: Duration = Duration::from_micros(300);
 /// What a proof says of a library that is there, and of one that is not.
@@ -29,11 +29,11 @@ pub(crate) fn variables(who: &str, process: u32, set: &Variables) -> Vec<Proof> 
         .filter(|_| readable)
         .map(|(name, value)| {
             let active = found.get(name).is_some_and(|found| found == value);
-            let (_, expected) = environment::told(name, value);
+            let (_, expected) = environment::reported(name, value);
             let found = match found.get(name) {
                 None => "not set".to_owned(),
                 Some(_) if expected == environment::LEFT_OUT && !active => "another".to_owned(),
-                Some(found) => environment::told(name, found).1,
+                Some(found) => environment::reported(name, found).1,
             };
             Proof { what: format!("{who}: {name} in /proc/PID/environ"), expected, found, active }
         })
@@ -83,7 +83,7 @@ pub(crate) fn add(proofs: &mut Vec<Proof>, later: Vec<Proof>) {
 /// has ended meanwhile shows nothing.
 pub(crate) fn watched(process: &mut Process, launcher: &Path, mut look: impl FnMut(u32) -> bool) {
     let launcher = fs::canonicalize(launcher).ok();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline && process.ended().is_none() {
         if has_begun(process.pid(), launcher.as_deref()) && look(process.pid()) {
             return;
@@ -119,7 +119,7 @@ fn is_mapped(maps: &str, name: &str, file: Option<PathBuf>) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProgramFile {
     path: PathBuf,
-    told: String,
+    reported: String,
 }
 
 impl ProgramFile {
@@ -128,16 +128,16 @@ impl ProgramFile {
         let path = fs::canonicalize(path).ok()?;
         let elf = elf::read(&path).ok()?;
         let build = elf.and_then(|elf| elf.build_id);
-        let told = match build {
+        let reported = match build {
             Some(id) => format!("{}, build {id}", path.display()),
             None => path.display().to_string(),
         };
-        Some(Self { path, told })
+        Some(Self { path, reported })
     }
 
     /// That this will be run, where nothing runs yet.
     pub(crate) fn planned(&self, what: &str) -> Proof {
-        let (expected, found) = (self.told.clone(), self.told.clone());
+        let (expected, found) = (self.reported.clone(), self.reported.clone());
         Proof { what: what.to_owned(), expected, found, active: true }
     }
 
@@ -180,8 +180,9 @@ mod tests {
         let child = running("cat", &[], &[("A", "1"), ("MY_TOKEN", "word")]);
         let set = Variables::parse("A=1 B=2 MY_TOKEN=word").unwrap();
         let proofs = variables("it", child.0.id(), &set);
-        let told: Vec<(&str, bool)> = proofs.iter().map(|p| (p.found.as_str(), p.active)).collect();
-        assert_eq!(told, [("1", true), ("not set", false), ("(left out)", true)]);
+        let reported: Vec<(&str, bool)> =
+            proofs.iter().map(|p| (p.found.as_str(), p.active)).collect();
+        assert_eq!(reported, [("1", true), ("not set", false), ("(left out)", true)]);
         assert_eq!(proofs[0].what, "it: A in /proc/PID/environ");
         // A process without the mark has overwritten what it was started with.
         assert!(variables("it", std::process::id(), &set).is_empty());

@@ -5,7 +5,7 @@
 //! [`crate::System`]); one of which the workload reads nothing back stays unproven.
 
 use crate::environment;
-use kneepoint_vocab::{ArmId, ArmPlan, ArmRole};
+use kneepoint_vocab::{VariantId, VariantPlan, VariantRole};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ pub const ENVIRONMENT: &str = "environment";
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Treatment {
-    /// Its name, and that of its arm.
+    /// Its name, and that of its variant.
     pub id: String,
     /// One line for people, e.g. `private page caches`.
     pub label: String,
@@ -39,12 +39,12 @@ pub struct Treatment {
 impl Treatment {
     /// Its entry in a plan.
     #[must_use]
-    pub fn arm_plan(&self) -> ArmPlan {
-        ArmPlan {
-            id: ArmId::new(&self.id),
-            role: ArmRole::Treatment,
+    pub fn variant_plan(&self) -> VariantPlan {
+        VariantPlan {
+            id: VariantId::new(&self.id),
+            role: VariantRole::Treatment,
             label: self.label.clone(),
-            over: ArmId::new(self.over.as_deref().unwrap_or(ArmId::BASELINE)),
+            over: VariantId::new(self.over.as_deref().unwrap_or(VariantId::BASELINE)),
             changes: self.changes(),
         }
     }
@@ -53,7 +53,7 @@ impl Treatment {
     fn changes(&self) -> Vec<String> {
         let set = self.set.iter().map(|(key, value)| format!("{key} = {value}"));
         let variable = |(name, value): (&String, &String)| {
-            let (name, value) = environment::told(name, value);
+            let (name, value) = environment::reported(name, value);
             format!("{name}={value}")
         };
         set.chain(self.environment.iter().map(variable)).collect()
@@ -146,12 +146,12 @@ mod tests {
         let wanted =
             [("cache", "private"), ("database", "file"), ("mmap", "256MiB"), ("rows", "5")];
         assert!(settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).eq(wanted));
-        assert_eq!(mmap.arm_plan().over, ArmId::new("sqlite-private-cache"));
-        assert_eq!(mmap.arm_plan().changes, ["mmap = 256MiB"]);
+        assert_eq!(mmap.variant_plan().over, VariantId::new("sqlite-private-cache"));
+        assert_eq!(mmap.variant_plan().changes, ["mmap = 256MiB"]);
     }
 
     #[test]
-    fn variables_add_to_those_of_the_base_and_secrets_are_not_told() {
+    fn variables_add_to_those_of_the_base_and_secrets_are_not_reported() {
         let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let of = |id: &str, over: Option<&str>, environment: &[(&str, &str)]| Treatment {
             id: id.to_owned(),
@@ -169,6 +169,6 @@ mod tests {
         let baseline = BTreeMap::from([variable(ENVIRONMENT, "Z=0")]);
         assert_eq!(apply(&first, &all, &baseline)[ENVIRONMENT], "Z=0 A=1 MY_TOKEN=x");
         assert_eq!(apply(&second, &all, &baseline)[ENVIRONMENT], "Z=0 MY_TOKEN=x A=2 'B=3 4'");
-        assert_eq!(first.arm_plan().changes, ["A=1", "MY_TOKEN=(left out)"]);
+        assert_eq!(first.variant_plan().changes, ["A=1", "MY_TOKEN=(left out)"]);
     }
 }

@@ -149,8 +149,8 @@ impl Journal {
         line.push(b'\n');
         if self.file.is_none() {
             let made = OpenOptions::new().append(true).create(true).open(&self.path);
-            let told = || format!("{}: no journal can be kept", self.path.display());
-            self.file = Some(made.with_context(told)?);
+            let reported = || format!("{}: no journal can be kept", self.path.display());
+            self.file = Some(made.with_context(reported)?);
         }
         if let Some(file) = &mut self.file {
             file.write_all(&line).context("the undo journal cannot be written")?;
@@ -251,7 +251,7 @@ impl Drop for Journal {
             }
             let mut line = serde_json::to_vec(&Entry::Closed).unwrap_or_default();
             line.push(b'\n');
-            // A guardian that is gone needs not be told.
+            // A guardian that is gone needs not be reported.
             let _ = journal.write_all(&line);
             // The end of its input ends the guardian; by now there is nothing left to undo.
             drop(journal);

@@ -2,7 +2,7 @@
 //!
 //! A workload adapter is one file `workload/NAME.rs` and its name in [`ALL`]. The client threads
 //! of a system exist only between [`System::begin`] and [`System::finish`]: a system that is up
-//! but idle uses no CPU, so several arms can stay up beside each other.
+//! but idle uses no CPU, so several variants can stay up beside each other.
 
 pub mod block_read;
 pub mod command;
@@ -19,7 +19,7 @@ use crate::environment::{self, Variables};
 use crate::launch;
 use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
-use kneepoint_vocab::{ArmId, Clients, CountCheck, Latency, Nanos, Proof, Stability};
+use kneepoint_vocab::{Clients, CountCheck, Latency, Nanos, Proof, Stability, VariantId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -88,8 +88,8 @@ pub struct Drive {
     /// Closed-loop clients.
     pub clients: u32,
     /// How long they are needed at most from [`System::begin`]'s return to [`System::finish`]:
-    /// what they take to settle, and the window. A generator that has to be told is told at least
-    /// that.
+    /// what they take to settle, and the window. A generator that has to be given a length is given
+    /// at least that.
     pub lasts: Nanos,
     /// Where everything runs.
     pub cpus: CpuSets,
@@ -103,18 +103,18 @@ impl Drive {
     }
 }
 
-/// What is needed to start one arm.
+/// What is needed to start one variant.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The executable whose `serve-workload` subcommand calls [`serve`]: Kneepoint itself.
     pub server: PathBuf,
     /// A directory for the system's files.
     pub scratch: PathBuf,
-    /// The arm; its name becomes part of file names.
-    pub arm: ArmId,
-    /// Settings of the workload in this arm; what is absent has its default.
+    /// The variant; its name becomes part of file names.
+    pub variant: VariantId,
+    /// Settings of the workload in this variant; what is absent has its default.
     pub settings: BTreeMap<String, String>,
-    /// Which start of the arm, from 0.
+    /// Which start of the variant, from 0.
     pub start: u32,
     /// The most clients that will ever be asked for.
     pub max_clients: u32,
@@ -183,7 +183,7 @@ pub trait Workload: Sync {
     /// The first setting that does not.
     fn check(&self, settings: &BTreeMap<String, String>) -> Result<(), SettingError>;
 
-    /// Makes what all starts of all arms share, such as a loaded database to copy; once a run,
+    /// Makes what all starts of all variants share, such as a loaded database to copy; once a run,
     /// with the baseline's settings, before any start. It lies in [`Setup::scratch`].
     ///
     /// # Errors
@@ -227,7 +227,7 @@ pub trait System: Send {
     /// Starts closed-loop clients on the cores of `drive`. Once all of them run, returns the
     /// kernel ids of the threads of the system that serve them, one to one and in client order:
     /// the clients themselves where they live in the system, else the server's threads or
-    /// processes. Empty where they cannot be told from others.
+    /// processes. Empty where they cannot be distinguished from others.
     ///
     /// # Errors
     /// The system does not answer, clients are already running, or there are to be none or more

@@ -3,12 +3,11 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-#[path = "support/arm.rs"]
-mod arm;
 #[path = "support/leftovers.rs"]
 mod leftovers;
+#[path = "support/variant.rs"]
+mod variant;
 
-use arm::setup;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::workload::block_read::BlockRead;
 use kneepoint_rig::{Drive, System, Workload as _};
@@ -20,16 +19,17 @@ use std::fs;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
+use variant::setup;
 
 /// Zram devices bear no mark, so tests that compare the machine go one after the other.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn settings(texts: &[(&str, &str)]) -> BTreeMap<String, String> {
-    arm::settings(&[("size", "16MiB")], texts)
+    variant::settings(&[("size", "16MiB")], texts)
 }
 
 fn can(test: &str, settings: &BTreeMap<String, String>) -> bool {
-    arm::can(test, &BlockRead::STANDARD, settings)
+    variant::can(test, &BlockRead::STANDARD, settings)
 }
 
 /// One slice with so many readers: threads, counts, response times.
@@ -69,9 +69,9 @@ fn whole_life(test: &str, texts: &[(&str, &str)]) {
     let mark = scratch.path().display().to_string();
     let dd = settings.get("engine").is_some_and(|engine| engine == "dd");
     let mut system = BlockRead::STANDARD.start(&setup(scratch.path(), settings)).unwrap();
-    let (proofs, told) = system.describe().unwrap();
+    let (proofs, reported) = system.describe().unwrap();
     assert!(proofs.len() >= 3 && proofs.iter().all(|proof| proof.active), "{proofs:#?}");
-    assert!(!told.is_empty());
+    assert!(!reported.is_empty());
     check_slice(system.as_mut(), 1, dd);
     check_slice(system.as_mut(), 4, dd);
     system.stop().unwrap();

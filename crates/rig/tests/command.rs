@@ -10,7 +10,7 @@ use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::command::Command;
 use kneepoint_rig::{Drive, Recipe, SearchPath, Setup, SliceOutput, System, Workload as _};
-use kneepoint_vocab::{ArmId, Nanos};
+use kneepoint_vocab::{Nanos, VariantId};
 use leftovers::Machine;
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ impl Stage {
         Setup {
             server: SERVER.into(),
             scratch: self.path().to_owned(),
-            arm: ArmId::new("baseline"),
+            variant: VariantId::new("baseline"),
             settings: settings.iter().map(owned).collect::<BTreeMap<_, _>>(),
             start: 0,
             max_clients: 8,
@@ -141,21 +141,21 @@ fn a_run_that_did_nothing_is_a_slice_without_operations() {
 }
 
 #[test]
-fn what_a_command_runs_with_is_told() {
+fn what_a_command_runs_with_is_reported() {
     let stage = Stage::new();
     let set = ("environment", "MALLOC_ARENA_MAX=1 MY_TOKEN=x");
     let of = |settings: &[(&str, &str)]| {
         let mut system = stage.started(settings).unwrap();
-        let (told, told_set) = (system.environment(), system.describe().unwrap().1);
+        let (reported, reported_set) = (system.environment(), system.describe().unwrap().1);
         system.stop().unwrap();
-        (told, told_set)
+        (reported, reported_set)
     };
     for start in [None, Some(("start", "sleep 600"))] {
         let mut settings = vec![("run", "true"), set];
         settings.extend(start);
-        let (told, names) = of(&settings);
+        let (reported, names) = of(&settings);
         let value = |name: &str| {
-            told.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+            reported.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
         };
         assert_eq!(value("MALLOC_ARENA_MAX"), Some("1"), "{start:?}");
         assert_eq!(value("MY_TOKEN"), Some("(left out)"));
@@ -174,7 +174,7 @@ fn threads_that_work_are_the_clients() {
     let settings = [("run", spin), ("shell", "yes"), ("until", "stopped")];
     let mut system = stage.started(&settings).unwrap();
     // On a busy machine the shell can still be at work itself when it is looked at.
-    let told = (0..20).any(|_| {
+    let reported = (0..20).any(|_| {
         let clients = system.begin(&Drive::new(2, WINDOW)).unwrap();
         let shell = system.pids()[0];
         system.mark().unwrap();
@@ -182,7 +182,7 @@ fn threads_that_work_are_the_clients() {
         assert!((rate(&system.finish().unwrap()) - 7.0).abs() < 0.1);
         clients.len() == 2 && !clients.contains(&shell)
     });
-    assert!(told, "two of three processes work, and the shell waits");
+    assert!(reported, "two of three processes work, and the shell waits");
     drop(system);
     let idle = [("run", "sleep 0.4"), ("work", "5")];
     let mut system = stage.started(&idle).unwrap();
@@ -264,7 +264,7 @@ fn what_prepare_sends_into_the_background_ends_with_the_instance() {
 }
 
 #[test]
-fn what_goes_wrong_is_told_in_one_line() {
+fn what_goes_wrong_is_reported_in_one_line() {
     let stage = Stage::new();
     let shell = |run: &'static str| vec![("shell", "yes"), ("run", run)];
     let with = |run, setting| [shell(run), vec![setting]].concat();
@@ -278,22 +278,28 @@ fn what_goes_wrong_is_told_in_one_line() {
     let none = with("sleep 0.4; echo nan ops/s", ("patience_s", "5"));
     assert!(stage.refused(&none).contains("no throughput"));
     let hanging = with("sleep 600", ("patience_s", "0.2"));
-    let told = stage.refused(&hanging);
-    assert!(told.contains("did not end within 200ms") && told.contains("{seconds}"), "{told}");
+    let reported = stage.refused(&hanging);
+    assert!(
+        reported.contains("did not end within 200ms") && reported.contains("{seconds}"),
+        "{reported}"
+    );
     stage.clean();
 }
 
 #[test]
-fn a_server_that_is_not_there_or_goes_is_told() {
+fn a_server_that_is_not_there_or_goes_is_reported() {
     let stage = Stage::new();
     let refused =
         |settings: &[(&str, &str)]| format!("{:#}", stage.slice(settings, 1).unwrap_err());
     let never = [("run", "true"), ("start", "sleep 600"), ("ready", "false")];
-    let told = refused(&[never[0], never[1], never[2], ("ready_within_s", "0.2")]);
-    assert!(told.contains("not ready within 200ms"), "{told}");
+    let reported = refused(&[never[0], never[1], never[2], ("ready_within_s", "0.2")]);
+    assert!(reported.contains("not ready within 200ms"), "{reported}");
     let crashing = [("run", "sleep 5"), ("start", "sh -c 'sleep 0.2; echo oh >&2; exit 4'")];
-    let told = refused(&crashing);
-    assert!(told.contains("the server") && told.contains("exit code 4; it said: oh"), "{told}");
+    let reported = refused(&crashing);
+    assert!(
+        reported.contains("the server") && reported.contains("exit code 4; it said: oh"),
+        "{reported}"
+    );
     stage.clean();
 }
 
@@ -337,13 +343,13 @@ fn redis_runs_by_its_recipe() {
     if jemalloc() {
         let set = "LD_PRELOAD=libjemalloc.so.2 KNEEPOINT_SHOWN=yes";
         setup.settings.insert("environment".to_owned(), set.to_owned());
-        setup.arm = ArmId::new("baseline");
+        setup.variant = VariantId::new("baseline");
         setup.start = 1;
         let mut system = recipe.workload.start(&setup).unwrap();
         let (proofs, _) = system.describe().unwrap();
         assert!(proofs.iter().all(|proof| proof.active), "{proofs:?}");
         system.stop().unwrap();
-        setup.arm = ArmId::new("v");
+        setup.variant = VariantId::new("v");
         let mut system = recipe.workload.start(&setup).unwrap();
         let (proofs, _) = system.describe().unwrap();
         assert!(proofs.iter().all(|proof| proof.active), "{proofs:?}");
@@ -382,8 +388,8 @@ fn a_count_that_is_set_back_meanwhile_leaves_no_number() {
         assert!(reset.stdout(std::process::Stdio::null()).status().unwrap().success());
         std::thread::sleep(Duration::from_millis(600 - after));
         let closed = system.close();
-        let told = format!("{:#}", closed.and(system.finish().map(drop)).unwrap_err());
-        assert!(told.contains("went back from") && !told.contains('\n'), "{told}");
+        let reported = format!("{:#}", closed.and(system.finish().map(drop)).unwrap_err());
+        assert!(reported.contains("went back from") && !reported.contains('\n'), "{reported}");
         // The next slice begins with a count that has gone back too, and the one behind it is well.
         let begun = system.begin(&Drive::new(2, Nanos::from_millis(600)));
         if begun.is_ok() {
@@ -444,17 +450,17 @@ fn a_count_is_of_the_window_and_the_command_is_ended_after_it() {
 #[test]
 fn a_variant_of_a_command_is_read_back_from_a_process_of_it() {
     let stage = Stage::new();
-    let shown = |arm: &str, settings: &[(&str, &str)]| {
+    let shown = |variant: &str, settings: &[(&str, &str)]| {
         let mut setup = stage.setup(settings);
-        setup.arm = ArmId::new(arm);
+        setup.variant = VariantId::new(variant);
         let mut system = Command.start(&setup).unwrap();
         let (proofs, _) = system.describe().unwrap();
         system.stop().unwrap();
-        let told = |what: &str| {
+        let reported = |what: &str| {
             let found = proofs.iter().find(|proof| proof.what.contains(what));
             found.map(|proof| (proof.found.clone(), proof.active))
         };
-        let variables = ["program", "A in", "libjemalloc"].map(told);
+        let variables = ["program", "A in", "libjemalloc"].map(reported);
         assert!(proofs.len() <= 4, "{proofs:?}");
         variables
     };

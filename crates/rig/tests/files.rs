@@ -3,12 +3,11 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-#[path = "support/arm.rs"]
-mod arm;
 #[path = "support/leftovers.rs"]
 mod leftovers;
+#[path = "support/variant.rs"]
+mod variant;
 
-use arm::{setup, skip};
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::file_write::FileWrite;
@@ -21,13 +20,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
+use variant::{setup, skip};
 
 fn settings(texts: &[(&str, &str)]) -> BTreeMap<String, String> {
-    arm::settings(&[("total_size", "16MiB")], texts)
+    variant::settings(&[("total_size", "16MiB")], texts)
 }
 
 fn can(test: &str, settings: &BTreeMap<String, String>) -> bool {
-    arm::can(test, &FileWrite::STANDARD, settings)
+    variant::can(test, &FileWrite::STANDARD, settings)
 }
 
 /// Files of sysbench's that a process has open.

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 #[test]
-fn a_process_and_its_directory_are_found_and_a_strangers_are_not() {
+fn a_process_and_its_directory_are_found_and_another_s_are_not() {
     let before = Machine::now();
     let directory = tempfile::tempdir().unwrap();
     let mark = directory.path().display().to_string();
@@ -17,8 +17,8 @@ fn a_process_and_its_directory_are_found_and_a_strangers_are_not() {
     let left = before.left(&mark);
     assert!(left.iter().any(|line| line.starts_with(&format!("process {}", child.id()))));
     assert!(left.iter().any(|line| line.starts_with("path ")), "{left:?}");
-    let strangers = before.left("no such mark anywhere");
-    assert!(!strangers.iter().any(|line| line.contains(&mark)), "{strangers:?}");
+    let other_processes = before.left("no such mark anywhere");
+    assert!(!other_processes.iter().any(|line| line.contains(&mark)), "{other_processes:?}");
     child.kill().unwrap();
     child.wait().unwrap();
     drop(directory);

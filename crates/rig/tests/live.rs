@@ -6,7 +6,7 @@ use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::sqlite::SqliteOltp;
 use kneepoint_rig::{Drive, Recipe, Setup, System, Workload as _};
-use kneepoint_vocab::{ArmId, Nanos};
+use kneepoint_vocab::{Nanos, VariantId};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,17 +18,22 @@ use std::time::{Duration, Instant};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_rig-test-server");
 
-fn setup(scratch: &Path, arm: &str, settings: &BTreeMap<String, String>) -> Setup {
-    setup_in(scratch, arm, settings, Undo::begin(scratch, Path::new(SERVER)))
+fn setup(scratch: &Path, variant: &str, settings: &BTreeMap<String, String>) -> Setup {
+    setup_in(scratch, variant, settings, Undo::begin(scratch, Path::new(SERVER)))
 }
 
-fn setup_in(scratch: &Path, arm: &str, settings: &BTreeMap<String, String>, undo: Undo) -> Setup {
+fn setup_in(
+    scratch: &Path,
+    variant: &str,
+    settings: &BTreeMap<String, String>,
+    undo: Undo,
+) -> Setup {
     let mut settings = settings.clone();
     settings.insert("rows".to_owned(), "5000".to_owned());
     Setup {
         server: SERVER.into(),
         scratch: scratch.to_owned(),
-        arm: ArmId::new(arm),
+        variant: VariantId::new(variant),
         settings,
         start: 0,
         max_clients: 4,
@@ -42,7 +47,7 @@ fn drive(clients: u32) -> Drive {
     Drive::new(clients, Nanos(0))
 }
 
-/// The settings of an arm whose database is a file.
+/// The settings of a variant whose database is a file.
 fn file_settings() -> BTreeMap<String, String> {
     let settings = [("database", "file"), ("cache", "private")];
     settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
@@ -117,35 +122,35 @@ fn check_slice(system: &mut dyn System, clients: u32) {
 }
 
 #[test]
-fn every_arm_runs_and_proves_all_its_factors() {
+fn every_variant_runs_and_proves_all_its_factors() {
     let scratch = Scratch::create().unwrap();
     let recipe = Recipe::named("sqlite-shared-cache").unwrap();
     let mut systems: Vec<_> = Vec::new();
     // One run has one journal: where it ends, all that the run has started ends.
     let undo = Undo::begin(scratch.path(), Path::new(SERVER));
-    for arm in recipe.arms() {
-        let own = setup_in(scratch.path(), &arm.plan.id.0, &arm.settings, undo.clone());
-        systems.push((arm.plan.id.clone(), recipe.workload.start(&own).unwrap()));
+    for variant in recipe.variants() {
+        let own = setup_in(scratch.path(), &variant.plan.id.0, &variant.settings, undo.clone());
+        systems.push((variant.plan.id.clone(), recipe.workload.start(&own).unwrap()));
     }
-    for (arm, system) in &mut systems {
+    for (variant, system) in &mut systems {
         let process = system.pids()[0];
-        assert_eq!(thread_name(process, process), "control", "{arm}");
+        assert_eq!(thread_name(process, process), "control", "{variant}");
         for clients in [1, 2, 4] {
             check_slice(system.as_mut(), clients);
         }
         let (proofs, settings) = system.describe().unwrap();
-        assert_eq!(proofs.len(), 8, "{arm}: {proofs:#?}");
+        assert_eq!(proofs.len(), 8, "{variant}: {proofs:#?}");
         for proof in &proofs {
-            assert!(proof.active, "{arm}: {proof:#?}");
+            assert!(proof.active, "{variant}: {proof:#?}");
         }
         let names: Vec<_> = settings.iter().map(|(name, _)| name.as_str()).collect();
         assert!(names.contains(&"SQLite") && names.contains(&"scheduling group"), "{names:?}");
     }
-    assert_eq!(files_in(scratch.path()).len(), 2, "two arms have their database in a file");
-    for (arm, system) in systems {
+    assert_eq!(files_in(scratch.path()).len(), 2, "two variants have their database in a file");
+    for (variant, system) in systems {
         let process = system.pids()[0];
         system.stop().unwrap();
-        assert!(!exists(process), "{arm}");
+        assert!(!exists(process), "{variant}");
     }
     assert_eq!(files_in(scratch.path()), Vec::<PathBuf>::new());
 }
@@ -182,8 +187,8 @@ fn the_allocator_is_read_back_and_memory_is_counted_with_either() {
             let used: u64 = found("sqlite3_memory_used").parse().unwrap();
             // Its 5000 rows alone are 200 bytes each.
             assert_eq!(used > 1_000_000, counted, "{allocator}, {memstatus}: {used}");
-            let (_, told) = settings.iter().find(|(name, _)| name == "allocator").unwrap();
-            assert!(told.starts_with(allocator), "{told}");
+            let (_, reported) = settings.iter().find(|(name, _)| name == "allocator").unwrap();
+            assert!(reported.starts_with(allocator), "{reported}");
             system.stop().unwrap();
         }
     }
@@ -265,7 +270,7 @@ fn a_child_that_is_killed_is_reported() {
 fn a_child_that_hangs_is_given_up() {
     let scratch = Scratch::create().unwrap();
     let setup = setup(scratch.path(), "hung", &file_settings());
-    let hasty = SqliteOltp { patience: Duration::from_secs(5) };
+    let hasty = SqliteOltp { timeout: Duration::from_secs(5) };
     let mut system = hasty.start(&setup).unwrap();
     let process = system.pids()[0];
     system.begin(&drive(2)).unwrap();

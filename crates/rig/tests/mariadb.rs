@@ -12,7 +12,7 @@ use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::mariadb::{MariadbSmack, MariadbSysbench};
 use kneepoint_rig::{Drive, Need, SearchPath, Setup, SliceOutput, System, Workload};
-use kneepoint_vocab::{ArmId, Nanos};
+use kneepoint_vocab::{Nanos, VariantId};
 use leftovers::Machine;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ fn setup(scratch: &Scratch, settings: &[(&str, &str)]) -> Setup {
     Setup {
         server: SERVER.into(),
         scratch: scratch.path().to_owned(),
-        arm: ArmId::new("tested"),
+        variant: VariantId::new("tested"),
         settings: texts(settings),
         start: 0,
         max_clients: 8,
@@ -223,12 +223,12 @@ fn a_server_killed_while_clients_run_leaves_no_number() {
     let _prompt = Prompt::begin();
     system.begin(&Drive::new(2, SLICE)).unwrap();
     kill(system.pids()[0]);
-    let mut told = None;
+    let mut reported = None;
     eventually("the death is noticed", || {
-        told = system.working().err();
-        told.is_some()
+        reported = system.working().err();
+        reported.is_some()
     });
-    for error in [told.unwrap(), system.finish().unwrap_err()] {
+    for error in [reported.unwrap(), system.finish().unwrap_err()] {
         let message = format!("{error:#}");
         assert!(message.contains("mariadbd (process "), "{message}");
         assert!(message.contains("SIGKILL") && message.contains("; it said: "), "{message}");
@@ -308,10 +308,10 @@ fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
     let mut system = MariadbSysbench { generator, ..workload }.start(&setup).unwrap();
     // Its first run is of one client and some operations, whose report says what they are made of.
     let first = |report: &str| format!("echo '{report}'");
-    let crowd = |script: &str| {
+    let client_process = |script: &str| {
         format!("case \"$*\" in *--events=0*) {script};; *) exec sysbench \"$@\";; esac")
     };
-    let stranger = "echo kneepoint: client $c is served by thread 1 from localhost >&2";
+    let other = "echo kneepoint: client $c is served by thread 1 from localhost >&2";
     let cases = [
         ("echo 'FATAL: no driver' >&2; exit 1".into(), "exit code 1; it said: FATAL: no driver"),
         ("true".into(), "printed no report"),
@@ -321,10 +321,10 @@ fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
         (first(&REPORT.replace("errors: 0", "errors: 3")), "3 transactions failed"),
         (format!("echo '{REPORT}' | head -n 5"), "is it cut off"),
         (
-            crowd(&format!("for c in 0 1 2 3 4 5 6 7; do {stranger}; done; sleep 60")),
+            client_process(&format!("for c in 0 1 2 3 4 5 6 7; do {other}; done; sleep 60")),
             "thread 1 is to serve a client, but is none of mariadbd's",
         ),
-        (crowd("exit 0"), "ended before it was ready"),
+        (client_process("exit 0"), "ended before it was ready"),
     ];
     for (script, expected) in cases {
         script::script(&program, &script);
@@ -481,8 +481,8 @@ fn disturbed(
         String::from_utf8(said.stdout).unwrap()
     };
     let questions = || {
-        let told = ask("SHOW GLOBAL STATUS LIKE 'Questions'");
-        told.split_whitespace().nth(1).unwrap().parse().unwrap()
+        let reported = ask("SHOW GLOBAL STATUS LIKE 'Questions'");
+        reported.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
     system.begin(&Drive::new(1, SLICE)).unwrap();
     system.mark().unwrap();
@@ -496,7 +496,7 @@ fn disturbed(
 }
 
 /// `FLUSH STATUS` sets the server's own count back in some versions, and leaves it in others; a
-/// stranger's questions move it in all. A slice has a number only where the count held.
+/// other's questions move it in all. A slice has a number only where the count held.
 #[test]
 fn a_counter_that_is_moved_meanwhile_leaves_no_number() {
     const NAME: &str = "a_counter_that_is_moved_meanwhile_leaves_no_number";
@@ -511,8 +511,8 @@ fn a_counter_that_is_moved_meanwhile_leaves_no_number() {
     let (output, [before, after]) = disturbed(system.as_mut(), &scratch, "FLUSH STATUS");
     if after < before {
         let message = format!("{:#}", output.unwrap_err());
-        let told = ["ran backwards", "the counts disagree"];
-        assert!(told.iter().any(|told| message.contains(told)), "{message}");
+        let reported = ["ran backwards", "the counts disagree"];
+        assert!(reported.iter().any(|reported| message.contains(reported)), "{message}");
         assert_eq!(message.lines().count(), 1, "{message}");
     } else {
         let counts = output.unwrap().counts.unwrap();

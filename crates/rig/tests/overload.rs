@@ -9,7 +9,7 @@ use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::overload::Overload;
 use kneepoint_rig::{Drive, SearchPath, Setup, Workload as _};
-use kneepoint_vocab::{ArmId, Nanos};
+use kneepoint_vocab::{Nanos, VariantId};
 use leftovers::Machine;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
@@ -29,7 +29,7 @@ fn classes_run_and_a_killed_one_is_a_finding() {
     let setup = Setup {
         server: SERVER.into(),
         scratch: scratch.path().to_owned(),
-        arm: ArmId::new("baseline"),
+        variant: VariantId::new("baseline"),
         settings: [("classes".to_owned(), "cpu vm switch".to_owned())].into(),
         start: 0,
         max_clients: 2,
@@ -62,7 +62,7 @@ fn classes_run_and_a_killed_one_is_a_finding() {
     let seen = system.stability().unwrap();
     let failure = seen.failures.iter().find(|failure| failure.class == "vm").unwrap();
     assert!(failure.text.contains("killed by signal 9") && failure.after.0 > 0, "{failure:?}");
-    assert!(system.stability().is_none(), "it is told once");
+    assert!(system.stability().is_none(), "it is reported once");
 
     system.stop().unwrap();
     drop(setup);

@@ -12,7 +12,7 @@ use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::postgres::Postgres;
 use kneepoint_rig::{Drive, SearchPath, Setup, System, Workload as _};
-use kneepoint_vocab::{ArmId, Nanos};
+use kneepoint_vocab::{Nanos, VariantId};
 use leftovers::Machine;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -35,11 +35,11 @@ fn lacking(test: &str) -> bool {
     lacking
 }
 
-fn setup(scratch: &Path, undo: &Undo, arm: &str, settings: &[(&str, &str)]) -> Setup {
+fn setup(scratch: &Path, undo: &Undo, variant: &str, settings: &[(&str, &str)]) -> Setup {
     Setup {
         server: SERVER.into(),
         scratch: scratch.to_owned(),
-        arm: ArmId::new(arm),
+        variant: VariantId::new(variant),
         settings: settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
         start: 0,
         max_clients: 4,
@@ -49,13 +49,13 @@ fn setup(scratch: &Path, undo: &Undo, arm: &str, settings: &[(&str, &str)]) -> S
 }
 
 /// A started system with its proofs checked.
-fn start(scratch: &Path, undo: &Undo, arm: &str, settings: &[(&str, &str)]) -> Box<dyn System> {
-    let mut system = Postgres::STANDARD.start(&setup(scratch, undo, arm, settings)).unwrap();
-    let (proofs, told) = system.describe().unwrap();
+fn start(scratch: &Path, undo: &Undo, variant: &str, settings: &[(&str, &str)]) -> Box<dyn System> {
+    let mut system = Postgres::STANDARD.start(&setup(scratch, undo, variant, settings)).unwrap();
+    let (proofs, reported) = system.describe().unwrap();
     let set = settings.iter().any(|(name, _)| *name == "environment");
     assert!(if set { proofs.len() > 6 } else { proofs.len() == 6 }, "{proofs:#?}");
-    assert!(proofs.iter().all(|proof| proof.active), "{arm}: {proofs:#?}");
-    assert!(told.iter().any(|(name, value)| name == "PostgreSQL" && !value.is_empty()));
+    assert!(proofs.iter().all(|proof| proof.active), "{variant}: {proofs:#?}");
+    assert!(reported.iter().any(|(name, value)| name == "PostgreSQL" && !value.is_empty()));
     system
 }
 

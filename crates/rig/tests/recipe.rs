@@ -1,10 +1,10 @@
-//! Recipes: the built-in ones are whole, and what is wrong with one is told with its place.
+//! Recipes: the built-in ones are whole, and what is wrong with one is reported with its place.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use kneepoint_rig::recipe::level::resolve_all;
 use kneepoint_rig::{Need, Recipe, SearchPath, recipe};
-use kneepoint_vocab::{ArmId, ArmRole, LevelOrder, Nanos, Ratio};
+use kneepoint_vocab::{LevelOrder, Nanos, Ratio, VariantId, VariantRole};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -59,15 +59,15 @@ fn each_built_in_recipe_is_whole() {
             assert!(levels.contains(&recipe.focus.resolve(cores)), "{levels:?}");
         }
         let published = recipe.clone().as_published().ok();
-        let arms = published.iter().flat_map(Recipe::arms).chain(recipe.arms());
-        for arm in arms {
-            recipe.workload.check(&arm.settings).unwrap();
+        let variants = published.iter().flat_map(Recipe::variants).chain(recipe.variants());
+        for variant in variants {
+            recipe.workload.check(&variant.settings).unwrap();
         }
     }
 }
 
 #[test]
-fn a_treatment_is_left_out_where_it_lacks_something_and_told() {
+fn a_treatment_is_left_out_where_it_lacks_something_and_reported() {
     for listing in kneepoint_rig::recipe::all().unwrap() {
         let mut recipe = Recipe::named(&listing.name).unwrap();
         let tried: Vec<String> = recipe.treatments.iter().map(|one| one.id.clone()).collect();
@@ -75,8 +75,9 @@ fn a_treatment_is_left_out_where_it_lacks_something_and_told() {
         assert_eq!(lines.len() + recipe.treatments.len(), tried.len(), "{lines:?}");
         let kept = |id: &str| recipe.treatments.iter().any(|one| one.id == id);
         for id in tried {
-            let told = lines.iter().any(|line| line.contains(&format!("treatment {id} is left")));
-            assert_ne!(kept(&id), told, "{id}: {lines:?}");
+            let reported =
+                lines.iter().any(|line| line.contains(&format!("treatment {id} is left")));
+            assert_ne!(kept(&id), reported, "{id}: {lines:?}");
         }
         for treatment in &recipe.treatments {
             let settings = recipe.settings_of(treatment);
@@ -87,7 +88,7 @@ fn a_treatment_is_left_out_where_it_lacks_something_and_told() {
 }
 
 #[test]
-fn a_machine_without_programs_is_told_what_to_install_for_every_recipe() {
+fn a_machine_without_programs_is_shown_what_to_install_for_every_recipe() {
     let nowhere = SearchPath::of("".as_ref());
     for listing in kneepoint_rig::recipe::all().unwrap() {
         let recipe = Recipe::named(&listing.name).unwrap();
@@ -152,16 +153,16 @@ fn the_readme_tells_of_each_setting_and_treatment_key() {
 }
 
 #[test]
-fn arms_are_the_baseline_its_controls_and_the_treatments() {
-    let arms = Recipe::parse("x.toml", WHOLE).unwrap().arms();
-    let names: Vec<_> = arms.iter().map(|arm| arm.plan.id.0.as_str()).collect();
+fn variants_are_the_baseline_its_controls_and_the_treatments() {
+    let variants = Recipe::parse("x.toml", WHOLE).unwrap().variants();
+    let names: Vec<_> = variants.iter().map(|variant| variant.plan.id.0.as_str()).collect();
     let expected = ["baseline", "control", "unprobed", "sqlite-private-cache", "sqlite-mmap"];
     assert_eq!(names, expected);
-    assert!(arms[..3].iter().all(|arm| arm.plan.changes.is_empty()));
-    assert!(arms[..3].iter().all(|arm| arm.settings == arms[0].settings));
-    let [private, mmap] = &arms[3..] else { panic!("two treatments") };
-    assert_eq!(private.plan.role, ArmRole::Treatment);
-    assert_eq!(private.plan.over, ArmId::new(ArmId::BASELINE));
+    assert!(variants[..3].iter().all(|variant| variant.plan.changes.is_empty()));
+    assert!(variants[..3].iter().all(|variant| variant.settings == variants[0].settings));
+    let [private, mmap] = &variants[3..] else { panic!("two treatments") };
+    assert_eq!(private.plan.role, VariantRole::Treatment);
+    assert_eq!(private.plan.over, VariantId::new(VariantId::BASELINE));
     assert_eq!(private.plan.changes, ["cache = private", "database = file"]);
     assert_eq!(mmap.plan.over, private.plan.id);
     assert_eq!(mmap.plan.changes, ["mmap = 256MiB"]);
@@ -232,11 +233,11 @@ set = {}
 #[test]
 fn a_recipe_has_variants_of_its_own_behind_those_of_the_catalogue() {
     let recipe = with_variants(STANZAS).unwrap();
-    let arms = &recipe.arms()[5..];
-    let names: Vec<_> = arms.iter().map(|arm| arm.plan.id.0.as_str()).collect();
+    let variants = &recipe.variants()[5..];
+    let names: Vec<_> = variants.iter().map(|variant| variant.plan.id.0.as_str()).collect();
     assert_eq!(names, ["fewer-rows", "mapped-fewer-rows", "fewest-rows", "again"]);
-    let [fewer, mapped, fewest, again] = arms else { panic!("four") };
-    assert_eq!(fewer.plan.role, ArmRole::Treatment);
+    let [fewer, mapped, fewest, again] = variants else { panic!("four") };
+    assert_eq!(fewer.plan.role, VariantRole::Treatment);
     assert_eq!(
         (fewer.plan.label.as_str(), fewer.plan.over.0.as_str()),
         ("a smaller table", "baseline")
@@ -246,7 +247,7 @@ fn a_recipe_has_variants_of_its_own_behind_those_of_the_catalogue() {
         (fewer.settings["rows"].as_str(), fewer.settings["cache"].as_str()),
         ("1000", "shared")
     );
-    assert_eq!(mapped.plan.over, ArmId::new("sqlite-mmap"));
+    assert_eq!(mapped.plan.over, VariantId::new("sqlite-mmap"));
     assert_eq!(mapped.plan.changes, ["memstatus = off", "rows = 1000"]);
     assert_eq!(
         (mapped.settings["mmap"].as_str(), mapped.settings["cache"].as_str()),
@@ -331,7 +332,7 @@ fn a_variant_of_a_command_changes_what_its_start_and_its_slices_use() {
         Recipe::parse("x", &text).map_err(|error| error.to_string())
     };
     let recipe = of("environment = \"A=1\"", "run = \"false\", environment = \"A=2\"").unwrap();
-    let variant = recipe.arms().pop().unwrap();
+    let variant = recipe.variants().pop().unwrap();
     assert_eq!(
         (variant.settings["run"].as_str(), variant.settings["environment"].as_str()),
         ("false", "A=2")
@@ -339,7 +340,7 @@ fn a_variant_of_a_command_changes_what_its_start_and_its_slices_use() {
     let recipe =
         of("environment = { A = 1, B = \"x y\" }", "} \nenvironment = { A = \"2\"").unwrap();
     assert_eq!(recipe.settings["environment"], "A=1 'B=x y'");
-    let variant = recipe.arms().pop().unwrap();
+    let variant = recipe.variants().pop().unwrap();
     assert_eq!(variant.settings["environment"], "'B=x y' A=2");
     assert_eq!(variant.plan.changes, ["A=2"]);
     assert!(of("", "setup = \"true\"").unwrap_err().contains("setup takes effect once a run"));
@@ -360,7 +361,7 @@ fn a_treatment_that_is_left_out_leaves_the_sweep_too() {
 }
 
 #[test]
-fn a_wrong_value_is_told_with_its_place_and_what_is_possible() {
+fn a_wrong_value_is_reported_with_its_place_and_what_is_possible() {
     let cases = [
         ("[1,", "[0,", "14:12: levels must be 1 to 4096 (found 0)"),
         ("[1,", "[-7,", "14:12: levels must be 1 to 4096 (found -7)"),
@@ -416,7 +417,7 @@ fn a_wrong_value_is_told_with_its_place_and_what_is_possible() {
 }
 
 #[test]
-fn what_is_no_recipe_is_told_with_its_place() {
+fn what_is_no_recipe_is_reported_with_its_place() {
     let unknown = refusal("\"sqlite-oltp\"", "\"nothing\"");
     let words = "recipes/x.toml:7:8: no workload is named \"nothing\"; there are: ";
     let known = unknown.strip_prefix(words).unwrap();
@@ -496,7 +497,7 @@ fn a_published_protocol_changes_settings_and_tries_no_treatments() {
     let expected = [("cache".to_owned(), "shared".to_owned()), ("rows".into(), "7000".into())];
     assert_eq!(recipe.settings, BTreeMap::from(expected));
     assert!(recipe.treatments.is_empty() && recipe.sweep_treatments.is_empty());
-    assert!(recipe.arms().iter().all(|arm| arm.settings["rows"] == "7000"));
+    assert!(recipe.variants().iter().all(|variant| variant.settings["rows"] == "7000"));
 }
 
 #[test]

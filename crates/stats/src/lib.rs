@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`interval`] | a value with its interval; quantiles; mean and median intervals |
 //! | [`two_way`] | levels measured in blocks: log-additive model with block resampling |
-//! | [`paired`] | the effect of one arm over another from pairs |
+//! | [`paired`] | the effect of one variant over another from pairs |
 //! | [`sequential`] | nominal levels for looking more than once |
 //! | [`verdict`] | better, worse, without effect, or not known yet: the one rule |
 //! | [`holm`] | adjusted p-values for several questions |

@@ -1,4 +1,4 @@
-//! The effect of one arm over another, from pairs measured side by side.
+//! The effect of one variant over another, from pairs measured side by side.
 //!
 //! Model: the log ratio of a pair of start s and block b is d = μ + u(s) + e(s, b), with u the
 //! layout luck of a start (variance τ²) and e the noise of a pair (variance σ²). The effect is
@@ -30,13 +30,13 @@ use std::collections::BTreeMap;
 /// Two values measured side by side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// Which start of the arms.
+    /// Which start of the variants.
     pub start: usize,
     /// Which block; several pairs of one start and block are averaged first.
     pub block: usize,
-    /// The arm compared with; positive.
+    /// The variant compared with; positive.
     pub base: f64,
-    /// The arm in question; positive, in the same unit.
+    /// The variant in question; positive, in the same unit.
     pub treated: f64,
     /// What the pair is worth beside an undisturbed one, which is 1: inversely proportional to its
     /// variance.
@@ -46,7 +46,7 @@ pub struct Pair {
 /// What the interval is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Any start of these arms, past or future: the default.
+    /// Any start of these variants, past or future: the default.
     #[default]
     AcrossStarts,
     /// Only the starts at hand: differences between starts are taken as fixed.
@@ -376,7 +376,7 @@ mod tests {
         }
 
         #[test]
-        fn swapped_arms_give_the_inverse(data in any_pairs()) {
+        fn swapped_variants_give_the_inverse(data in any_pairs()) {
             let Ok(before) = effect(&data, Scope::default()) else { return Ok(()) };
             let swapped: Vec<Pair> = data.iter()
                 .map(|p| Pair { base: p.treated, treated: p.base, ..*p }).collect();

@@ -12,7 +12,7 @@ use crate::error::StatsError;
 /// Points of Simpson's rule across the continuation region; odd.
 const POINTS: usize = 201;
 
-/// Bounds beyond this many standard deviations are not told apart: the error there is 1e-15.
+/// Bounds beyond this many standard deviations are not distinguished: the error there is 1e-15.
 const FARTHEST: f64 = 8.0;
 
 /// How a total two-sided error is spent over looks.

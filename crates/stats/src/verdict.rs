@@ -18,11 +18,11 @@
 //!
 //! # The interval
 //! From four launches on: Student's t on the means of launches ([`crate::paired`]). With fewer, a
-//! launch's own luck cannot be told from the effect, and t at one or two degrees of freedom says
-//! nothing of any effect. The interval then is that of the pairs within launches, or between their
-//! means where that is wider, plus an allowance for the luck of a launch: one and a half smallest
-//! effects over the root of the launches, since the smallest effect is chosen above what launches
-//! differ by. Both are added as independent errors are.
+//! launch's own luck cannot be distinguished from the effect, and t at one or two degrees of
+//! freedom says nothing of any effect. The interval then is that of the pairs within launches, or
+//! between their means where that is wider, plus an allowance for the luck of a launch: one and a
+//! half smallest effects over the root of the launches, since the smallest effect is chosen above
+//! what launches differ by. Both are added as independent errors are.
 //!
 //! The interval shown of a decided variant is the plain 95 % one. That of an undecided one is the
 //! interval that its verdict was made with, at the level of the last look, which always holds 1.
@@ -333,7 +333,7 @@ impl Rule {
 const MOST_LOOKS: usize = 60;
 /// True effects that the time still needed is worked out for; odd.
 const EFFECTS: u32 = 9;
-/// More than so many times the pairs at hand are not told apart.
+/// More than so many times the pairs at hand are not distinguished.
 const FARTHEST: f64 = 1e4;
 
 impl Default for Answer {

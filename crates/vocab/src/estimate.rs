@@ -61,13 +61,13 @@ mod tests {
 
     #[test]
     fn no_interval_is_null() {
-        let told = |low, high| {
+        let reported = |low, high| {
             let estimate = Estimate::<Ratio>::of(1.0, low, high);
             let text = serde_json::to_string(&estimate).unwrap();
             assert_eq!(serde_json::from_str::<Estimate<Ratio>>(&text).unwrap(), estimate);
             text
         };
-        assert_eq!(told(1.0, 1.0), r#"{"value":1.0,"low":null,"high":null}"#);
-        assert_eq!(told(0.9, 1.1), r#"{"value":1.0,"low":0.9,"high":1.1}"#);
+        assert_eq!(reported(1.0, 1.0), r#"{"value":1.0,"low":null,"high":null}"#);
+        assert_eq!(reported(0.9, 1.1), r#"{"value":1.0,"low":0.9,"high":1.1}"#);
     }
 }

@@ -83,7 +83,7 @@ pub enum WaitReason {
     Other,
 }
 
-/// What a wait was for: the identity of a cause within one start of one arm.
+/// What a wait was for: the identity of a cause within one start of one variant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WaitKey {
     /// The kind of wait.
@@ -131,7 +131,7 @@ pub struct Wait {
     pub holders: Holders,
 }
 
-/// Where the core-time went: `system + generator + kernel + foreign + kneepoint + idle` =
+/// Where the core-time went: `system + generator + kernel + others + kneepoint + idle` =
 /// cores × window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreTime {
@@ -144,7 +144,8 @@ pub struct CoreTime {
     /// A load generator in a process of its own; 0 where the clients live in the system.
     pub generator: Nanos,
     /// Other processes.
-    pub foreign: Nanos,
+    #[serde(rename = "foreign")]
+    pub others: Nanos,
     /// Threads of the kernel itself: they serve whoever uses a device or the network.
     #[serde(default)]
     pub kernel: Nanos,

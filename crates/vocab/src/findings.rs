@@ -1,7 +1,7 @@
 //! What the analysis concluded: the only thing that a report reads.
 
 use crate::fact::{Tier, WaitReason};
-use crate::plan::{ArmId, ArmRole, Level, ProtocolName};
+use crate::plan::{Level, ProtocolName, VariantId, VariantRole};
 use crate::record::{Host, Proof, Proven, StoppedBy};
 use crate::stability::StabilityFindings;
 use crate::trial::Latency;
@@ -14,10 +14,10 @@ pub use crate::aside::{
 };
 pub use crate::curve::Curve;
 pub use crate::estimate::Estimate;
-pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
+pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
 
 /// Everything that a report can say about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,8 +128,8 @@ pub struct CoresCurve {
 /// The scaling curve of a treatment that was measured at every level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TreatedCurve {
-    /// The arm.
-    pub arm: ArmId,
+    /// The variant.
+    pub variant: VariantId,
     /// One line for people.
     pub label: String,
     /// Its curve on the focus's cores.
@@ -163,7 +163,7 @@ pub struct Protocol {
     /// Slices put back to the end of their block because something disturbed them.
     pub repeated: u32,
     /// Slices kept although disturbed.
-    pub kept_polluted: u32,
+    pub kept_disturbed: u32,
     /// Slices that failed.
     pub failed: u32,
     /// Window of a slice.
@@ -172,7 +172,7 @@ pub struct Protocol {
     pub sweep_blocks: u32,
     /// Effect blocks done.
     pub effect_blocks: u32,
-    /// Starts of each arm.
+    /// Starts of each variant.
     pub starts: u32,
     /// The seed.
     pub seed: u64,
@@ -180,8 +180,8 @@ pub struct Protocol {
     pub stopped_by: StoppedBy,
     /// Whether warm-up had ended by the change-point test.
     pub steady: bool,
-    /// Mean foreign CPU over slices that count, share of capacity.
-    pub foreign: Ratio,
+    /// Mean CPU of other processes over slices that count, share of capacity.
+    pub others: Ratio,
     /// Mean steal over slices that count, share of capacity.
     pub steal: Ratio,
 }
@@ -285,7 +285,7 @@ pub enum LineKind {
     /// X · D_ref.
     Useful,
     /// Extra user CPU per operation by function.
-    Inflated,
+    ExtraCpu,
     /// Extra kernel CPU per operation.
     Kernel,
     /// The load generator.
@@ -293,7 +293,7 @@ pub enum LineKind {
     /// irq, steal.
     Interrupt,
     /// Other processes, Kneepoint included.
-    Foreign,
+    Others,
     /// Idle for a user lock.
     IdleLock,
     /// Idle for a kernel lock.
@@ -301,12 +301,12 @@ pub enum LineKind {
     /// Idle for a device or file.
     IdleDevice,
     /// Idle for a pipe, socket, poll or another process.
-    IdlePeer,
+    IdleThread,
     /// Idle for a timer, a fault or anything else.
     IdleOther,
     /// Idle while a thread was runnable.
     IdleScheduler,
-    /// Idle for want of clients: cores not asked for.
+    /// Idle for want of clients: unused cores.
     IdleNoWork,
     /// On a core (thread ledger).
     Running,
@@ -337,7 +337,7 @@ pub struct CoreLedger {
     /// C.
     pub total: Cores,
     /// |unattributed| / C.
-    pub closes_to: Ratio,
+    pub unaccounted: Ratio,
     /// How what idled came to its lines.
     #[serde(default)]
     pub idle: Option<IdleAccount>,
@@ -368,7 +368,7 @@ pub struct ThreadLedger {
     /// Client threads × window / operations = N / X.
     pub per_operation: Seconds,
     /// |unattributed| / (threads × window).
-    pub closes_to: Ratio,
+    pub unaccounted: Ratio,
     /// Threads that wait for work and are part of no operation.
     pub idle_threads: u32,
 }
@@ -388,7 +388,7 @@ pub enum CauseKind {
     /// A device or file.
     Device,
     /// A pipe, socket or another process.
-    Peer,
+    Thread,
     /// The scheduler: runnable threads beside idle cores.
     Scheduler,
     /// The load generator.
@@ -429,7 +429,7 @@ pub struct Cause {
     /// Share of the weight of `stacks` whose stack reached the outermost frame.
     pub stacks_complete: Option<Ratio>,
     /// A treatment that was better, and is over the baseline.
-    pub cured_by: Option<ArmId>,
+    pub cured_by: Option<VariantId>,
     /// What makes it a cause, in one line.
     pub evidence: String,
     /// Another cause that this one follows from, by id.
@@ -453,13 +453,13 @@ pub struct FlameNode {
 /// Slices in which not one operation ended, and what the threads did meanwhile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
-    /// The arm.
-    pub arm: ArmId,
+    /// The variant.
+    pub variant: VariantId,
     /// The level.
     pub level: Level,
     /// Slices without an operation.
     pub slices: u32,
-    /// All slices of the arm at the level that were measured well.
+    /// All slices of the variant at the level that were measured well.
     pub of: u32,
     /// Shares of the time of the threads that serve clients, or of all where none is known to;
     /// absent where nobody watched.
@@ -483,9 +483,9 @@ pub struct StalledThreads {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Better than the other arm.
+    /// Better than the other variant.
     Better,
-    /// Worse than the other arm.
+    /// Worse than the other variant.
     Worse,
     /// No effect of `smallest` or more, which is below the smallest that matters.
     NoEffect {
@@ -501,26 +501,26 @@ pub enum Verdict {
     Invalid,
 }
 
-/// A treatment against the arm it adds to.
+/// A treatment against the variant it adds to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// The arm.
-    pub arm: ArmId,
+    /// The variant.
+    pub variant: VariantId,
     /// Its role.
-    pub role: ArmRole,
+    pub role: VariantRole,
     /// Its words.
     pub label: String,
-    /// The arm it is compared with.
-    pub over: ArmId,
+    /// The variant it is compared with.
+    pub over: VariantId,
     /// What it changes.
     pub changes: Vec<String>,
-    /// Paired ratio of throughputs; absent where the arm was not proven active.
+    /// Paired ratio of throughputs; absent where the variant was not proven active.
     pub ratio: Option<Estimate<Ratio>>,
     /// Its own throughput.
     pub throughput: Option<Estimate<PerSecond>>,
     /// Pairs.
     pub pairs: u32,
-    /// Starts of the arm.
+    /// Starts of the variant.
     pub starts: u32,
     /// The verdict.
     pub verdict: Verdict,

@@ -4,9 +4,9 @@
 //! [`RunRecord`] measures; everything right of it is a pure function of it.
 //!
 //! * [`units`]: newtypes, so that seconds are never added to cores.
-//! * [`plan`]: what a run is going to do: levels, arms, slices.
+//! * [`plan`]: what a run is going to do: levels, variants, slices.
 //! * [`fact`]: what a probe saw in one window.
-//! * [`trial`]: one slice of one arm at one level, and its facts.
+//! * [`trial`]: one slice of one variant at one level, and its facts.
 //! * [`record`]: a whole run, as it lies in the run directory.
 //! * [`environment`]: which variables change what is measured.
 //! * [`findings`]: what the analysis concluded, each number with an interval.
@@ -36,15 +36,17 @@ pub use fact::{
     WaitKey, WaitReason,
 };
 pub use findings::{Estimate, Findings};
-pub use plan::{ArmId, ArmPlan, ArmRole, Clients, Level, LevelOrder, Plan, ProtocolName};
+pub use plan::{
+    Clients, Level, LevelOrder, Plan, ProtocolName, VariantId, VariantPlan, VariantRole,
+};
 pub use profile::Profile;
 pub use record::{
-    ArmStart, EndFile, FileSum, Frame, Host, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
-    StoppedBy,
+    EndFile, FileSum, Frame, Host, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
+    StoppedBy, VariantStart,
 };
 pub use stability::{ClassStability, Failure, FirstFailure, Stability, StabilityFindings};
 pub use trial::{
-    CountCheck, Disposition, GROSS, Latency, Phase, Pollution, Settling, TrialId, TrialRecord,
+    CountCheck, Disposition, GROSS, Interference, Latency, Phase, Settling, TrialId, TrialRecord,
     Window,
 };
 pub use units::{Cores, Count, Nanos, PerSecond, Ratio, Seconds, Unit};

@@ -12,35 +12,35 @@ pub struct Level {
     pub cores: u32,
 }
 
-/// Name of an arm, unique within a run, e.g. `baseline` or `private-cache`.
+/// Name of a variant, unique within a run, e.g. `baseline` or `private-cache`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct ArmId(pub String);
+pub struct VariantId(pub String);
 
-impl ArmId {
-    /// The arm that every sweep measures and treatments are compared with.
+impl VariantId {
+    /// The variant that every sweep measures and treatments are compared with.
     pub const BASELINE: &'static str = "baseline";
     /// A second start of the baseline: the A/A control.
     pub const CONTROL: &'static str = "control";
     /// The baseline with the collector detached: shows the probe effect.
     pub const UNPROBED: &'static str = "unprobed";
 
-    /// An arm of this name.
+    /// A variant of this name.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 }
 
-impl std::fmt::Display for ArmId {
+impl std::fmt::Display for VariantId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// What an arm is for.
+/// What a variant is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ArmRole {
+pub enum VariantRole {
     /// The system as the recipe gives it.
     Baseline,
     /// A/A control: the baseline again, another start.
@@ -53,15 +53,15 @@ pub enum ArmRole {
 
 /// One version of the system under test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ArmPlan {
+pub struct VariantPlan {
     /// Its name.
-    pub id: ArmId,
+    pub id: VariantId,
     /// What it is for.
-    pub role: ArmRole,
+    pub role: VariantRole,
     /// One line for people, e.g. `private page caches`.
     pub label: String,
-    /// The arm that it is compared with: the baseline, or another treatment that it adds to.
-    pub over: ArmId,
+    /// The variant that it is compared with: the baseline, or another treatment that it adds to.
+    pub over: VariantId,
     /// What it changes against `over`, as `setting = value` lines.
     pub changes: Vec<String>,
 }
@@ -135,10 +135,11 @@ pub struct Plan {
     /// The level at which treatments are tried.
     pub focus: Level,
     /// Baseline first, then controls and treatments.
-    pub arms: Vec<ArmPlan>,
+    #[serde(rename = "arms")]
+    pub variants: Vec<VariantPlan>,
     /// Treatments that the sweep measures beside the baseline, at every level.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sweep_arms: Vec<ArmId>,
+    #[serde(rename = "sweep_arms", default, skip_serializing_if = "Vec::is_empty")]
+    pub sweep_variants: Vec<VariantId>,
     /// Length of the measured window of a slice.
     pub slice: Nanos,
     /// Discarded lead-in of each slice: threads start, caches refill. The least of it, where
@@ -148,15 +149,15 @@ pub struct Plan {
     /// instant; 0 where they do not, and where a published protocol says how long.
     #[serde(default)]
     pub settle: Nanos,
-    /// Sweep blocks; each holds every level once for the baseline and for each of `sweep_arms`,
+    /// Sweep blocks; each holds every level once for the baseline and for each of `sweep_variants`,
     /// in random order.
     pub sweep_blocks: u32,
-    /// Least and most effect blocks; each holds every arm once, in random order.
+    /// Least and most effect blocks; each holds every variant once, in random order.
     pub effect_blocks: (u32, u32),
     /// Effect blocks after which a start is replaced by a new one.
     pub blocks_per_start: u32,
     /// Half-width of the 95 % interval of a small effect at which it may stop. Large ones, and
-    /// none, may stop as soon as they are told for sure.
+    /// none, may stop as soon as they are known for sure.
     pub precision: Ratio,
     /// Half-width of the interval of the throughput at the peak, as a share of it, at which the
     /// sweep needs no further blocks; absent where it is as long as planned.
@@ -170,15 +171,16 @@ pub struct Plan {
     pub allowed_overhead: Option<Ratio>,
     /// Wall-clock budget of the whole run.
     pub budget: Nanos,
-    /// Foreign CPU above this share of capacity pollutes a slice.
-    pub foreign_limit: Ratio,
-    /// Steal above this share of capacity pollutes a slice.
+    /// CPU of other processes above this share of capacity disturbs a slice.
+    #[serde(rename = "foreign_limit")]
+    pub others_limit: Ratio,
+    /// Steal above this share of capacity disturbs a slice.
     pub steal_limit: Ratio,
 }
 
 impl Plan {
     /// What `operation` is where nothing was counted: operations of slices are then the
-    /// nanoseconds of their windows, so that what is told of an operation is told of time.
+    /// nanoseconds of their windows, so that what is reported of an operation is reported of time.
     pub const UNCOUNTED: &'static str = "nanoseconds";
 
     /// Whether operations were counted. Only a profile may be without.
@@ -187,22 +189,23 @@ impl Plan {
         self.protocol != ProtocolName::Profile || self.operation != Self::UNCOUNTED
     }
 
-    /// The arm of this name.
+    /// The variant of this name.
     #[must_use]
-    pub fn arm(&self, id: &ArmId) -> Option<&ArmPlan> {
-        self.arms.iter().find(|arm| &arm.id == id)
+    pub fn variant(&self, id: &VariantId) -> Option<&VariantPlan> {
+        self.variants.iter().find(|variant| &variant.id == id)
     }
 
-    /// The arms whose slices `arm` is compared with: the one that it adds to and, where that is
-    /// the baseline, the A/A control too, which is the same system started once more. The control
-    /// itself is compared with the baseline alone.
+    /// The variants whose slices `variant` is compared with: the one that it adds to and, where
+    /// that is the baseline, the A/A control too, which is the same system started once more. The
+    /// control itself is compared with the baseline alone.
     #[must_use]
-    pub fn bases(&self, arm: &ArmPlan) -> Vec<&ArmId> {
-        let wanted = |other: &&ArmPlan| {
-            let is_control = other.role == ArmRole::Control && arm.over.0 == ArmId::BASELINE;
-            other.id == arm.over || (is_control && arm.role != ArmRole::Control)
+    pub fn bases(&self, variant: &VariantPlan) -> Vec<&VariantId> {
+        let wanted = |other: &&VariantPlan| {
+            let is_control =
+                other.role == VariantRole::Control && variant.over.0 == VariantId::BASELINE;
+            other.id == variant.over || (is_control && variant.role != VariantRole::Control)
         };
-        self.arms.iter().filter(wanted).map(|arm| &arm.id).collect()
+        self.variants.iter().filter(wanted).map(|variant| &variant.id).collect()
     }
 }
 
@@ -210,7 +213,7 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn plan_of(arms: Vec<ArmPlan>) -> Plan {
+    fn plan_of(variants: Vec<VariantPlan>) -> Plan {
         let level = Level { clients: 2, cores: 2 };
         Plan {
             recipe: String::new(),
@@ -224,11 +227,11 @@ mod tests {
             seed: 1,
             levels: vec![level],
             focus: level,
-            arms,
+            variants,
             slice: Nanos(1),
             ramp: Nanos(0),
             settle: Nanos(0),
-            sweep_arms: Vec::new(),
+            sweep_variants: Vec::new(),
             sweep_blocks: 1,
             effect_blocks: (1, 1),
             blocks_per_start: 1,
@@ -237,29 +240,35 @@ mod tests {
             allowed_overhead: None,
             sweep_precision: None,
             budget: Nanos(1),
-            foreign_limit: Ratio(0.03),
+            others_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),
         }
     }
 
-    fn arm(id: &str, role: ArmRole, over: &str) -> ArmPlan {
+    fn variant(id: &str, role: VariantRole, over: &str) -> VariantPlan {
         let label = String::new();
-        ArmPlan { id: ArmId::new(id), role, label, over: ArmId::new(over), changes: Vec::new() }
+        VariantPlan {
+            id: VariantId::new(id),
+            role,
+            label,
+            over: VariantId::new(over),
+            changes: Vec::new(),
+        }
     }
 
     #[test]
     fn the_control_stands_beside_the_baseline_for_all_but_itself() {
-        let base = ArmId::BASELINE;
-        let arms = vec![
-            arm(base, ArmRole::Baseline, base),
-            arm("control", ArmRole::Control, base),
-            arm("unprobed", ArmRole::Unprobed, base),
-            arm("cure", ArmRole::Treatment, base),
-            arm("more", ArmRole::Treatment, "cure"),
+        let base = VariantId::BASELINE;
+        let variants = vec![
+            variant(base, VariantRole::Baseline, base),
+            variant("control", VariantRole::Control, base),
+            variant("unprobed", VariantRole::Unprobed, base),
+            variant("cure", VariantRole::Treatment, base),
+            variant("more", VariantRole::Treatment, "cure"),
         ];
-        let plan = plan_of(arms);
+        let plan = plan_of(variants);
         let bases = |index: usize| -> Vec<&str> {
-            plan.bases(&plan.arms[index]).into_iter().map(|id| id.0.as_str()).collect()
+            plan.bases(&plan.variants[index]).into_iter().map(|id| id.0.as_str()).collect()
         };
         assert_eq!(bases(1), [base]);
         assert_eq!(bases(2), [base, "control"]);

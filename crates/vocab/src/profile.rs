@@ -37,7 +37,7 @@ pub struct Profile {
     /// Where the cores went; the lines add up to C.
     pub core_lines: Vec<CoreLine>,
     /// |unattributed| / C.
-    pub closes_to: Ratio,
+    pub unaccounted: Ratio,
     /// Mean number of threads that there were.
     pub threads: Count,
     /// What they did; mean numbers of threads that add up to `threads`.

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `host.json` | [`Host`], with the schema version |
 //! | `plan.toml` | [`crate::Plan`] |
-//! | `arms.jsonl` | [`ArmStart`], one line a start |
+//! | `arms.jsonl` | [`VariantStart`], one line a start |
 //! | `trials.jsonl` | [`crate::TrialRecord`], one line a slice, in the order they ran |
 //! | `stacks.jsonl` | [`StackRecord`], one line a distinct stack |
 //! | `end.json` | [`EndFile`]; absent where the run was cut off |
 
 use crate::fact::StackId;
-use crate::plan::{ArmId, Plan};
+use crate::plan::{Plan, VariantId};
 use crate::trial::TrialRecord;
 use crate::units::{Nanos, Seconds};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub struct Host {
     pub notes: Vec<(String, String)>,
 }
 
-/// Evidence that an arm really is what it claims to be.
+/// Evidence that a variant really is what it claims to be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// What was read back, e.g. `PRAGMA mmap_size`.
@@ -53,15 +53,16 @@ pub struct Proof {
     pub expected: String,
     /// What it was.
     pub found: String,
-    /// Whether that proves the arm.
+    /// Whether that proves the variant.
     pub active: bool,
 }
 
-/// One start of one arm: one line of `arms.jsonl`.
+/// One start of one variant: one line of `arms.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ArmStart {
-    /// The arm.
-    pub arm: ArmId,
+pub struct VariantStart {
+    /// The variant.
+    #[serde(rename = "arm")]
+    pub variant: VariantId,
     /// Which start, from 0.
     pub start: u32,
     /// Proofs, all of which must be active; none where nothing can be read back.
@@ -88,7 +89,7 @@ pub enum Proven {
     Unproven,
 }
 
-impl ArmStart {
+impl VariantStart {
     /// Whether every proof holds; without a proof that is open.
     #[must_use]
     pub fn proven(&self) -> Proven {
@@ -221,8 +222,8 @@ pub struct RunRecord {
     pub host: Host,
     /// The design.
     pub plan: Plan,
-    /// Starts of arms.
-    pub arms: Vec<ArmStart>,
+    /// Starts of variants.
+    pub variants: Vec<VariantStart>,
     /// Slices in the order they ran.
     pub trials: Vec<TrialRecord>,
     /// Stack table.

@@ -1,7 +1,7 @@
-//! One slice: one arm at one level for one window, with all that was seen in it.
+//! One slice: one variant at one level for one window, with all that was seen in it.
 
 use crate::fact::Fact;
-use crate::plan::{ArmId, Level};
+use crate::plan::{Level, VariantId};
 use crate::stability::Stability;
 use crate::units::{Nanos, PerSecond, Ratio};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub enum Phase {
     WarmUp,
     /// The baseline over all levels.
     Sweep,
-    /// All arms at the focus level.
+    /// All variants at the focus level.
     Effects,
 }
 
@@ -27,11 +27,12 @@ pub struct TrialId {
     pub block: u32,
     /// Position within the block, from 0; a repeated slice keeps its position.
     pub position: u32,
-    /// Repetition because of pollution, from 0.
+    /// Repetition because of interference, from 0.
     pub attempt: u32,
-    /// Arm.
-    pub arm: ArmId,
-    /// Start of that arm: processes started so far for it, from 0.
+    /// Variant.
+    #[serde(rename = "arm")]
+    pub variant: VariantId,
+    /// Start of that variant: processes started so far for it, from 0.
     pub start: u32,
     /// Level.
     pub level: Level,
@@ -76,9 +77,10 @@ pub struct Settling {
 
 /// What else used the machine in the window, as shares of its capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Pollution {
+pub struct Interference {
     /// CPU of processes that are neither the system under test nor Kneepoint.
-    pub foreign: Ratio,
+    #[serde(rename = "foreign")]
+    pub others: Ratio,
     /// Steal by the hypervisor.
     pub steal: Ratio,
 }
@@ -114,10 +116,12 @@ pub enum Disposition {
     /// It counts.
     Kept,
     /// Something else disturbed it; it was put back to the end of its block.
-    Polluted,
+    #[serde(rename = "polluted")]
+    Disturbed,
     /// Disturbed, and no repetition was left: it counts for what it is worth, and the report says
     /// so.
-    KeptPolluted,
+    #[serde(rename = "kept-polluted")]
+    KeptDisturbed,
     /// Grossly disturbed, and no repetition was left: it does not count.
     Spoiled {
         /// What happened.
@@ -155,7 +159,8 @@ pub struct TrialRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settling: Option<Settling>,
     /// What else ran.
-    pub pollution: Pollution,
+    #[serde(rename = "pollution")]
+    pub interference: Interference,
     /// Whether it counts.
     pub disposition: Disposition,
     /// What the probe saw; empty where the collector was detached.
@@ -185,7 +190,7 @@ impl TrialRecord {
     }
 
     fn is_kept(&self) -> bool {
-        matches!(self.disposition, Disposition::Kept | Disposition::KeptPolluted)
+        matches!(self.disposition, Disposition::Kept | Disposition::KeptDisturbed)
     }
 
     /// What it is worth beside an undisturbed slice, above 0 and at most 1: inversely proportional
@@ -194,8 +199,8 @@ impl TrialRecord {
     #[must_use]
     pub fn weight(&self) -> f64 {
         match self.disposition {
-            Disposition::KeptPolluted => {
-                1.0 / (1.0 + (self.pollution.share().0.max(0.0) / SCATTER).powi(2))
+            Disposition::KeptDisturbed => {
+                1.0 / (1.0 + (self.interference.share().0.max(0.0) / SCATTER).powi(2))
             }
             _ => 1.0,
         }
@@ -208,10 +213,10 @@ pub const GROSS: Ratio = Ratio(0.2);
 /// How much an undisturbed slice scatters, roughly.
 const SCATTER: f64 = 0.05;
 
-impl Pollution {
+impl Interference {
     /// All that others took.
     #[must_use]
     pub fn share(&self) -> Ratio {
-        Ratio(self.foreign.0 + self.steal.0)
+        Ratio(self.others.0 + self.steal.0)
     }
 }

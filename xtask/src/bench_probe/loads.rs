@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Time that sysbench's threads have to settle before the first cell.
 const SETTLE: Duration = Duration::from_secs(8);
 
@@ -33,12 +33,12 @@ pub(crate) fn start(name: &str, cell: Duration, undo: &Undo) -> Result<Box<dyn L
 }
 
 /// A command that tells its own rate.
-struct Told {
+struct Reported {
     command: Vec<String>,
     rate: fn(&str) -> Option<f64>,
 }
 
-impl Told {
+impl Reported {
     fn run(&self, observer: Option<&mut dyn Observer>) -> Result<Cell> {
         // It waits for a line, so that its process is known before it does anything.
         let mut child = Command::new("sh")
@@ -65,7 +65,7 @@ impl Told {
     }
 }
 
-impl Load for Told {
+impl Load for Reported {
     fn cell(&mut self, observer: Option<&mut dyn Observer>) -> Result<Cell> {
         self.run(observer)
     }
@@ -78,18 +78,18 @@ fn strings(words: &[&str]) -> Vec<String> {
 /// So many loops that a run without observer lasts a cell. Free to move, the two partners share
 /// a core at one time and wake each other's core at another; on one CPU the rate is steady and
 /// the highest that there is.
-fn pipe(cell: Duration, perf: &[&str]) -> Result<Told> {
+fn pipe(cell: Duration, perf: &[&str]) -> Result<Reported> {
     let command = |loops: u64| {
         let mut words = strings(perf);
         words.extend(strings(&["bench", "sched", "pipe", "-l", &loops.to_string()]));
         words
     };
-    let first = Told { command: command(50_000), rate: operations };
+    let first = Reported { command: command(50_000), rate: operations };
     let rate = first.run(None).context("perf is not installed, or cannot")?.rate;
     let loops = (rate * cell.as_secs_f64()).clamp(1e3, 1e8);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     let loops = loops as u64;
-    Ok(Told { command: command(loops), rate: operations })
+    Ok(Reported { command: command(loops), rate: operations })
 }
 
 /// `  211540 ops/sec`, thousands with commas or not.
@@ -99,7 +99,7 @@ fn operations(text: &str) -> Option<f64> {
 }
 
 /// As the recipe `block-read-512` does it, at its focus: 16 readers, one read at a time each.
-fn block(cell: Duration, undo: &Undo) -> Result<Told> {
+fn block(cell: Duration, undo: &Undo) -> Result<Reported> {
     let file = PathBuf::from(format!("/dev/shm/kneepoint-bench-probe-{}", std::process::id()));
     undo.add(&format!("rm -f '{}'", file.display()))?;
     let made = std::fs::File::create(&file)?;
@@ -127,15 +127,15 @@ fn block(cell: Duration, undo: &Undo) -> Result<Told> {
         &filename,
         &runtime,
     ]);
-    let load = Told { command, rate: reads };
+    let load = Reported { command, rate: reads };
     load.run(None).context("fio is not installed, or cannot")?;
     Ok(load)
 }
 
 fn reads(text: &str) -> Option<f64> {
     let from = text.find('{')?;
-    let told: Value = serde_json::from_str(&text[from..]).ok()?;
-    told["jobs"][0]["read"]["iops"].as_f64().filter(|rate| *rate > 0.0)
+    let reported: Value = serde_json::from_str(&text[from..]).ok()?;
+    reported["jobs"][0]["read"]["iops"].as_f64().filter(|rate| *rate > 0.0)
 }
 
 /// What a command printed; what it complained of where it failed.
@@ -206,15 +206,15 @@ impl Mariadb {
 
     /// Statements so far, and the server's clock in seconds.
     fn count(&self) -> Result<(f64, f64)> {
-        let told = query(
+        let reported = query(
             &self.socket,
             "SELECT VARIABLE_VALUE, UNIX_TIMESTAMP(NOW(6)) FROM information_schema.GLOBAL_STATUS \
              WHERE VARIABLE_NAME = 'QUESTIONS'",
         )?;
-        let mut words = told.split_whitespace().map(str::parse);
+        let mut words = reported.split_whitespace().map(str::parse);
         match (words.next(), words.next()) {
             (Some(Ok(count)), Some(Ok(time))) => Ok((count, time)),
-            _ => bail!("the server said `{told}`"),
+            _ => bail!("the server said `{reported}`"),
         }
     }
 }
@@ -268,7 +268,7 @@ fn await_answer(socket: &std::path::Path) -> Result<()> {
     loop {
         match query(socket, "SELECT 1") {
             Ok(_) => return Ok(()),
-            Err(error) if begin.elapsed() > PATIENCE => return Err(error),
+            Err(error) if begin.elapsed() > TIMEOUT => return Err(error),
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }

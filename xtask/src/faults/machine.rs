@@ -1,4 +1,4 @@
-//! What a run may leave on the machine, told from everybody else's.
+//! What a run may leave on the machine, distinguished from everybody else's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -62,7 +62,7 @@ impl Machine {
     }
 
     /// What is there now and was not, of runs that live no more; waits so long for it to go.
-    pub(super) fn left_within(&self, mark: &str, patience: Duration) -> Vec<String> {
+    pub(super) fn left_within(&self, mark: &str, timeout: Duration) -> Vec<String> {
         let begun = Instant::now();
         loop {
             let now = Self::now().0;
@@ -72,7 +72,7 @@ impl Machine {
                 let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
                 format!("process {pid} {}", name.trim())
             }));
-            if left.is_empty() || begun.elapsed() >= patience {
+            if left.is_empty() || begun.elapsed() >= timeout {
                 return left;
             }
             std::thread::sleep(Duration::from_millis(20));

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long what is on its way out may take before it counts as left behind.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a run may take to end once it was asked to: three seconds, and what a machine under
 /// faults adds to that.
 const STOPPING: Duration = Duration::from_secs(5);
@@ -113,12 +113,12 @@ fn one(program: &Path, place: &Path, point: &Point) -> Result<Found> {
     let before = Machine::now();
     under_fault(program, place, point, &mut found)?;
     let mark = place.display().to_string();
-    found.before = before.left_within(&mark, PATIENCE);
-    let recovered = told(Command::new(program).arg("recover").current_dir(place))?;
+    found.before = before.left_within(&mark, TIMEOUT);
+    let recovered = reported(Command::new(program).arg("recover").current_dir(place))?;
     found.wrong.extend(recovered.wrong(&[0]));
     found.after = before.left_within(&mark, Duration::ZERO);
     if place.join("run/plan.toml").exists() {
-        let report = told(Command::new(program).args(["report", "run"]).current_dir(place))?;
+        let report = reported(Command::new(program).args(["report", "run"]).current_dir(place))?;
         found.wrong.extend(report.wrong(&[0, 4]));
         found.wrong.extend(torn(&place.join("run/trials.jsonl")));
     }
@@ -159,7 +159,7 @@ fn under_fault(program: &Path, place: &Path, point: &Point, found: &mut Found) -
         }
         std::thread::sleep(Duration::from_millis(2));
     };
-    let ran = Told { code: status.code(), said: lossy(&place.join("stderr")) };
+    let ran = Reported { code: status.code(), said: lossy(&place.join("stderr")) };
     found.wrong.extend(ran.wrong(&[0, 1, 2, 4]));
     Ok(())
 }
@@ -175,7 +175,8 @@ fn damaged(program: &Path, place: &Path, point: &Point, found: &mut Found) -> Re
     }
     point.damage(&run)?;
     let begun = Instant::now();
-    let report = told(Command::new(program).args(["report", "run", "--json"]).current_dir(place))?;
+    let report =
+        reported(Command::new(program).args(["report", "run", "--json"]).current_dir(place))?;
     found.wrong.extend(report.wrong(&[0, 1, 4]));
     if begun.elapsed() > Duration::from_secs(20) {
         found.wrong.push(format!("it took {:?}", begun.elapsed()));
@@ -184,12 +185,12 @@ fn damaged(program: &Path, place: &Path, point: &Point, found: &mut Found) -> Re
 }
 
 /// How a Kneepoint ended and what it said.
-struct Told {
+struct Reported {
     code: Option<i32>,
     said: String,
 }
 
-impl Told {
+impl Reported {
     /// What is wrong with that. Killed from outside is not.
     fn wrong(&self, codes: &[i32]) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -206,9 +207,9 @@ impl Told {
     }
 }
 
-fn told(command: &mut Command) -> Result<Told> {
+fn reported(command: &mut Command) -> Result<Reported> {
     let output = command.stdin(Stdio::null()).output()?;
-    Ok(Told {
+    Ok(Reported {
         code: output.status.code(),
         said: String::from_utf8_lossy(&output.stderr).into_owned(),
     })

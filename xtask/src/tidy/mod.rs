@@ -3,7 +3,7 @@
 //! `cargo xtask tidy` runs them all; so does a unit test, hence `cargo test`.
 
 mod docs;
-mod floors;
+mod layers;
 mod licences;
 mod mask;
 mod parts;
@@ -40,7 +40,7 @@ impl fmt::Display for Complaint {
 type Rule = fn(&Tree) -> Vec<Complaint>;
 
 const RULES: &[Rule] = &[
-    floors::every_crate_stands_above_what_it_uses,
+    layers::every_crate_stands_above_what_it_uses,
     source::every_file_says_what_it_is_for,
     source::no_file_is_long,
     source::no_line_is_wide,

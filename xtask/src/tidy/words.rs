@@ -80,7 +80,7 @@ pub(super) fn the_project_speaks_of_itself_alone(tree: &Tree) -> Vec<Complaint> 
     let mut complaints = Vec::new();
     for file in tree.files().filter(|file| !GENERATED.contains(&file.path.as_str())) {
         for (number, line) in file.lines() {
-            if let Some(found) = foreign_talk(line) {
+            if let Some(found) = talk_of_elsewhere(line) {
                 let what = format!("speaks of `{found}`: say what the project itself knows");
                 complaints.push(Complaint::new(&file.path, number, what));
             }
@@ -89,7 +89,7 @@ pub(super) fn the_project_speaks_of_itself_alone(tree: &Tree) -> Vec<Complaint> 
     complaints
 }
 
-fn foreign_talk(line: &str) -> Option<String> {
+fn talk_of_elsewhere(line: &str) -> Option<String> {
     let lower = line.to_lowercase();
     if let Some(found) = ELSEWHERE.iter().find(|phrase| lower.contains(*phrase)) {
         return Some((*found).to_owned());

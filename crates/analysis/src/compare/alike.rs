@@ -2,7 +2,7 @@
 
 use super::Run;
 use kneepoint_vocab::comparison::Unlike;
-use kneepoint_vocab::{ArmId, ArmStart, Clients, Host, ProtocolName, Tier};
+use kneepoint_vocab::{Clients, Host, ProtocolName, Tier, VariantId, VariantStart};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Memory may differ by this part: what the kernel keeps for itself changes with its version.
@@ -94,9 +94,9 @@ fn quiet(runs: &[Run<'_>], out: &mut Vec<Unlike>) {
         (least, most)
     };
     let percent = |value: &f64| format!("{:.1} %", value * 100.0);
-    let foreign = shares(|run| run.findings.protocol.foreign.0);
+    let others = shares(|run| run.findings.protocol.others.0);
     let steal = shares(|run| run.findings.protocol.steal.0);
-    for (what, values) in [("CPU of other processes", foreign), ("steal", steal)] {
+    for (what, values) in [("CPU of other processes", others), ("steal", steal)] {
         let (least, most) = spread(&values);
         if most - least > OTHERS {
             note(out, what, values.iter().map(percent).collect());
@@ -118,17 +118,18 @@ fn quiet(runs: &[Run<'_>], out: &mut Vec<Unlike>) {
 /// What the systems say of themselves, and the environment that they ran with. What differs between
 /// starts of one run is no condition.
 fn system(runs: &[Run<'_>], out: &mut Vec<Unlike>) {
-    let settings: Vec<Told<'_>> = runs.iter().map(|run| steady(run, |one| &one.settings)).collect();
+    let settings: Vec<Reported<'_>> =
+        runs.iter().map(|run| steady(run, |one| &one.settings)).collect();
     agreed(&settings, out, |_| true);
-    let variables: Vec<Told<'_>> =
+    let variables: Vec<Reported<'_>> =
         runs.iter().map(|run| steady(run, |one| &one.environment)).collect();
-    if variables.iter().all(|told| !told.known.is_empty()) {
+    if variables.iter().all(|reported| !reported.known.is_empty()) {
         agreed(&variables, out, |name| !IDLE_VARIABLES.contains(&name));
     }
 }
 
 /// What the starts of a system say.
-struct Told<'a> {
+struct Reported<'a> {
     /// What all agree in.
     known: BTreeMap<&'a str, &'a str>,
     /// Names that they disagree in: ports, paths of scratch files.
@@ -142,9 +143,9 @@ fn table(pairs: &Pairs) -> BTreeMap<&str, &str> {
 }
 
 /// Of the starts of the baseline and of its control, which is the same system.
-fn steady<'a>(run: &Run<'a>, of: impl Fn(&'a ArmStart) -> &'a Pairs) -> Told<'a> {
-    let same = [ArmId::BASELINE, ArmId::CONTROL];
-    let ours = run.record.arms.iter().filter(|start| same.contains(&start.arm.0.as_str()));
+fn steady<'a>(run: &Run<'a>, of: impl Fn(&'a VariantStart) -> &'a Pairs) -> Reported<'a> {
+    let same = [VariantId::BASELINE, VariantId::CONTROL];
+    let ours = run.record.variants.iter().filter(|start| same.contains(&start.variant.0.as_str()));
     let mut starts = ours.map(|start| table(of(start)));
     let mut known = starts.next().unwrap_or_default();
     let mut unsteady = BTreeSet::new();
@@ -155,13 +156,13 @@ fn steady<'a>(run: &Run<'a>, of: impl Fn(&'a ArmStart) -> &'a Pairs) -> Told<'a>
         unsteady.extend(known.iter().filter_map(differs));
     }
     known.retain(|name, _| !unsteady.contains(name));
-    Told { known, unsteady }
+    Reported { known, unsteady }
 }
 
 /// Notes what differs of all that no run's own starts disagree in.
-fn agreed(told: &[Told<'_>], out: &mut Vec<Unlike>, wanted: impl Fn(&str) -> bool) {
-    let tables: Vec<BTreeMap<&str, &str>> = told.iter().map(|one| one.known.clone()).collect();
-    let steady = |name: &str| told.iter().all(|one| !one.unsteady.contains(name));
+fn agreed(reported: &[Reported<'_>], out: &mut Vec<Unlike>, wanted: impl Fn(&str) -> bool) {
+    let tables: Vec<BTreeMap<&str, &str>> = reported.iter().map(|one| one.known.clone()).collect();
+    let steady = |name: &str| reported.iter().all(|one| !one.unsteady.contains(name));
     differing(&tables, out, |name| steady(name) && wanted(name));
 }
 

@@ -70,7 +70,7 @@ impl Condition {
     pub(super) fn answer(&self, pairs: &[RunPair], freedom: u32) -> ConditionAnswer {
         let looked: Vec<(&RunPair, &LevelRatio, bool)> =
             pairs.iter().flat_map(|pair| self.ratios(pair)).collect();
-        let told: Vec<(Answer, Estimate<Ratio>, String)> = looked
+        let reported: Vec<(Answer, Estimate<Ratio>, String)> = looked
             .iter()
             .map(|(pair, level, peak)| {
                 let wide = widened(&level.ratio, looked.len(), freedom);
@@ -78,7 +78,7 @@ impl Condition {
             })
             .collect();
         let decisive = |answer: Answer| {
-            let those = told.iter().filter(move |one| one.0 == answer);
+            let those = reported.iter().filter(move |one| one.0 == answer);
             let signed = |one: &&(Answer, Estimate<Ratio>, String)| {
                 if self.below { one.1.value.0 } else { -one.1.value.0 }
             };

@@ -14,7 +14,7 @@ use condition::Condition;
 use kneepoint_stats::two_way::STARTS_TO_RESAMPLE;
 use kneepoint_vocab::comparison::{ComparedRun, Comparison, LevelRatio, RunPair};
 use kneepoint_vocab::findings::CurvePoint;
-use kneepoint_vocab::{ArmId, Findings, Level, Phase, ProtocolName, RunRecord, StoppedBy};
+use kneepoint_vocab::{Findings, Level, Phase, ProtocolName, RunRecord, StoppedBy, VariantId};
 use std::collections::BTreeSet;
 
 /// Version of [`Comparison`] that this crate makes.
@@ -169,7 +169,9 @@ fn peak<'a>(points: &[&'a CurvePoint]) -> Option<&'a CurvePoint> {
 /// Starts of the baseline that the sweep was measured on.
 fn starts(run: &Run<'_>) -> u32 {
     let trials = run.record.trials.iter().filter(|trial| {
-        trial.counts() && trial.id.phase == Phase::Sweep && trial.id.arm.0 == ArmId::BASELINE
+        trial.counts()
+            && trial.id.phase == Phase::Sweep
+            && trial.id.variant.0 == VariantId::BASELINE
     });
     tally(trials.map(|trial| trial.id.start).collect::<BTreeSet<u32>>().len())
 }
@@ -209,17 +211,17 @@ fn compared(run: &Run<'_>) -> ComparedRun {
 
 /// What limits a comparison, the gravest first.
 fn caveats(runs: &[Run<'_>], pairs: &[RunPair]) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for run in runs.iter().filter(|run| !run.findings.trustworthy) {
-        told.push(format!("{} is not trustworthy: its own report says why.", run.name));
+        reported.push(format!("{} is not trustworthy: its own report says why.", run.name));
     }
     for run in runs {
         let imported = run.record.plan.protocol == ProtocolName::Imported;
         let blocks = run.findings.protocol.sweep_blocks;
         if ratio::is_bare(&run.findings.curve) {
-            told.push(format!("{} has a single repetition: no interval.", run.name));
+            reported.push(format!("{} has a single repetition: no interval.", run.name));
         } else if !imported && allowance(run) > 0.0 {
-            told.push(format!(
+            reported.push(format!(
                 "{} was measured on {} of the system: its intervals are widened by what another \
                  start may differ.",
                 run.name,
@@ -230,13 +232,14 @@ fn caveats(runs: &[Run<'_>], pairs: &[RunPair]) -> Vec<String> {
                 }
             ));
         } else if blocks < 3 {
-            told.push(format!("{} has {blocks} repetitions: wide intervals.", run.name));
+            reported.push(format!("{} has {blocks} repetitions: wide intervals.", run.name));
         }
         if imported {
-            told.push(format!("{} was measured by another tool: no causes are known.", run.name));
+            reported
+                .push(format!("{} was measured by another tool: no causes are known.", run.name));
         }
         match run.findings.protocol.stopped_by {
-            StoppedBy::Interrupted | StoppedBy::CutOff | StoppedBy::Failed(_) => told.push(
+            StoppedBy::Interrupted | StoppedBy::CutOff | StoppedBy::Failed(_) => reported.push(
                 format!("{} did not run to its end: what it had measured is compared.", run.name),
             ),
             _ => {}
@@ -245,10 +248,11 @@ fn caveats(runs: &[Run<'_>], pairs: &[RunPair]) -> Vec<String> {
     if runs.iter().any(|run| run.record.plan.recipe == COMMAND)
         && runs.iter().any(|run| run.record.plan.summary != runs[0].record.plan.summary)
     {
-        told.push("The commands differ: that both count the same is for you to know.".to_owned());
+        reported
+            .push("The commands differ: that both count the same is for you to know.".to_owned());
     }
     if pairs.iter().any(|pair| !pair.unmatched.is_empty()) {
-        told.push("Levels that only one of the runs has are left out.".to_owned());
+        reported.push("Levels that only one of the runs has are left out.".to_owned());
     }
-    told
+    reported
 }

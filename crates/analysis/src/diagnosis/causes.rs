@@ -52,7 +52,7 @@ fn word(kind: CauseKind) -> &'static str {
         CauseKind::Kernel => "kernel",
         CauseKind::Function => "function",
         CauseKind::Device => "device",
-        CauseKind::Peer => "peer",
+        CauseKind::Thread => "thread",
         CauseKind::Scheduler => "scheduler",
         CauseKind::Generator => "generator",
         CauseKind::Other => "other",

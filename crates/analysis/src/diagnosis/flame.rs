@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_the_kernel_are_told_apart() {
+    fn frames_of_the_kernel_are_distinguished() {
         let kernel = Frame { function: "do_futex".to_owned(), module: KERNEL.to_owned() };
         let stack = [kernel, frame("main")];
         let mut flame = Flame::default();

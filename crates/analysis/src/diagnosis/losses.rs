@@ -1,18 +1,18 @@
 //! Lost cores at the focus level, slot by slot.
 //!
-//! Lost = inflated + idle above 'not asked for' + what the generator takes above its usual price.
+//! Lost = extra CPU + idle above 'unused' + what the generator takes above its usual price.
 //! A load generator costs what it costs: its CPU is a line of the ledger, and lost only as far as
 //! an operation costs it clearly more than at the reference level. One with no more to give loses
 //! all that it takes and, where there are as many clients as cores, the cores that idle for its
 //! next request. Where the clients and not the cores bound the throughput, a wait that one client
-//! alone has as well (a timer, a disk) is a loss only as far as it is longer. Inflation of single
+//! alone has as well (a timer, a disk) is a loss only as far as it is longer. Extra CPU of single
 //! functions can be negative (a function got cheaper); only positive lines are losses, so the total
 //! is the sum of the positive lines, and the shares of all causes add up to 1 at most. A lock loses
 //! what idles for it and the extra CPU of its own lock and unlock functions together.
 
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::balance::Balance;
-use crate::ledgers::core_ledger::{Slot, inflation_of, other_inflation};
+use crate::ledgers::core_ledger::{Slot, extra_cpu_of, other_extra_cpu};
 use crate::ledgers::row::Row;
 use crate::ledgers::row::per_operation;
 use crate::ledgers::slices::Functions;
@@ -78,8 +78,8 @@ impl Rules<'_> {
     /// Lost cores of a slot, at least none; NaN where a resample cannot tell.
     pub(crate) fn lost(&self, row: &Row, balance: &Balance, slot: Slot) -> f64 {
         let cores = match slot {
-            Slot::Function(function) => inflation_of(balance, function),
-            Slot::OtherFunctions => other_inflation(balance, self.shown),
+            Slot::Function(function) => extra_cpu_of(balance, function),
+            Slot::OtherFunctions => other_extra_cpu(balance, self.shown),
             Slot::Group(group) => {
                 let idle = balance.idle[group] * self.above_inherent(row, group);
                 idle + work_of(balance, group, self.functions)
@@ -111,7 +111,7 @@ pub(crate) fn work_of(balance: &Balance, group: usize, functions: &Functions) ->
     if work.peek().is_none() {
         return 0.0;
     }
-    work.map(|function| inflation_of(balance, function)).sum()
+    work.map(|function| extra_cpu_of(balance, function)).sum()
 }
 
 fn slots(balance: &Balance, shown: &[usize], functions: &Functions) -> Vec<Slot> {

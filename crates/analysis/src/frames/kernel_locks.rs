@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn spin_locks_are_told_apart() {
+    fn spin_locks_are_distinguished() {
         let futex = ["native_queued_spin_lock_slowpath", "_raw_spin_lock", "futex_q_lock"];
         assert_eq!(named(&futex).unwrap(), "futex hash bucket (futex_q_lock)");
         let queue = [

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_by_the_first_word_that_fits() {
+    fn kinds_are_recognised_by_the_first_word_that_fits() {
         assert_eq!(kind("std::sync::barrier::Barrier::wait"), Some("barrier"));
         assert_eq!(kind("std::sync::mpmc::list::Channel<T>::recv"), Some("channel"));
         assert_eq!(kind("pthread_cond_wait"), Some("condition"));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_s_functions_are_told_apart() {
+    fn the_kernel_s_functions_are_distinguished() {
         assert_eq!(system_call("__x64_sys_futex"), Some("futex"));
         assert_eq!(system_call("ksys_read"), Some("read"));
         assert_eq!(system_call("vfs_read"), None);

@@ -27,7 +27,7 @@ impl<'a> Stacks<'a> {
     }
 }
 
-/// What CPU time is told apart by: a user function, or an entry into the kernel.
+/// What CPU time is distinguished by: a user function, or an entry into the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Function {
     pub(crate) kind: LineKind,
@@ -50,7 +50,7 @@ pub(crate) fn function_of(frames: &[Frame]) -> Function {
         return Function { kind: LineKind::Kernel, label, lock: None };
     }
     let label = working_function(frames).map_or("unknown function", |frame| &frame.function);
-    Function { kind: LineKind::Inflated, label: label.to_owned(), lock: None }
+    Function { kind: LineKind::ExtraCpu, label: label.to_owned(), lock: None }
 }
 
 /// The way into the kernel: a system call before a page fault before an interrupt, since a fault
@@ -138,7 +138,7 @@ mod tests {
         let user = stack(&[("spin", "app"), ("work", "app"), ("main", "app")]);
         assert_eq!(
             function_of(&user),
-            Function { kind: LineKind::Inflated, label: "spin".to_owned(), lock: None }
+            Function { kind: LineKind::ExtraCpu, label: "spin".to_owned(), lock: None }
         );
         assert_eq!(function_of(&[]).label, "unknown function");
     }

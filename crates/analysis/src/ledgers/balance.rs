@@ -1,15 +1,15 @@
 //! The core ledger as bare numbers: where C cores went, for one mean row.
 //!
 //! ```text
-//! C = X·D_ref + Σ_f X·(D_f − D_f,ref) + generator + foreign + Kneepoint
-//!   + kernel threads + steal + irq + idle not asked for + idle without a request
+//! C = X·D_ref + Σ_f X·(D_f − D_f,ref) + generator + others + Kneepoint
+//!   + kernel threads + steal + irq + idle unused + idle without a request
 //!   + Σ_c idle for c + idle for the scheduler + U
 //! ```
 //!
 //! The system's CPU is summed over its threads, everything else over its cores: two accounts of
 //! the same switches, so U is a check of the one against the other. `schedstat` is not used for
-//! it: where waits are short it books the way of a core out of idling, and of a stranger off the
-//! core, on the thread that was woken. It stays a check of its own. Two rules need words:
+//! it: where waits are short it books the way of a core out of idling, and of another process off
+//! the core, on the thread that was woken. It stays a check of its own. Two rules need words:
 //!
 //! * *Steal and interrupts.* The collector's clock runs on while the hypervisor or an interrupt
 //!   holds a core, so both lie inside its other lines. They get lines of their own only as far as
@@ -19,7 +19,7 @@
 //!   outside the level's CPU set) were not asked for: they are taken from uncharged idle first,
 //!   then from all charges in proportion. What then remains uncharged is split over what client
 //!   threads were blocked on or runnable for meanwhile, in proportion to thread-time; where
-//!   there was nothing of the kind, runnable threads were lacking, and it counts as not asked for.
+//!   there was nothing of the kind, runnable threads were lacking, and it counts as unused.
 //!   Idle beside a thread that was woken already goes to what that thread had waited for.
 
 use crate::ledgers::row::Row;
@@ -59,7 +59,7 @@ pub(crate) struct Balance {
     pub(crate) total: f64,
     pub(crate) useful: f64,
     /// The sum over functions, X·(D − D_ref).
-    pub(crate) inflated: f64,
+    pub(crate) extra_cpu: f64,
     /// Its parts; none where either level has no stacks.
     pub(crate) by_function: Option<Vec<f64>>,
     pub(crate) generator: f64,
@@ -67,7 +67,7 @@ pub(crate) struct Balance {
     /// were they dearer to it by as much as they are to the system: colder caches and a slower
     /// machine are not of its making.
     pub(crate) generator_extra: f64,
-    pub(crate) foreign: f64,
+    pub(crate) others: f64,
     /// Threads of the kernel.
     pub(crate) kernel: f64,
     pub(crate) kneepoint: f64,
@@ -106,11 +106,11 @@ impl Balance {
         let mut balance = Self {
             total: row.cores,
             useful,
-            inflated: row.system - useful,
+            extra_cpu: row.system - useful,
             by_function: inflation(row, reference),
             generator: row.generator,
             generator_extra: row.generator - row.throughput * reference.generator * dearer,
-            foreign: row.foreign,
+            others: row.others,
             kernel: row.kernel,
             kneepoint: row.kneepoint,
             not_asked: idle.not_asked,
@@ -130,9 +130,9 @@ impl Balance {
 
     fn sum(&self) -> f64 {
         self.useful
-            + self.inflated
+            + self.extra_cpu
             + self.generator
-            + self.foreign
+            + self.others
             + self.kernel
             + self.kneepoint
             + self.steal
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_not_asked_for_come_out_of_uncharged_idle_first() {
+    fn unused_cores_come_out_of_uncharged_idle_first() {
         let row =
             Row { cores: 2.0, idle: 1.3, charged: vec![0.2], blocked: vec![0.5], ..Row::default() };
         let idle = split_idle(&row, level(1, 2));
@@ -314,7 +314,7 @@ mod tests {
             system: a.0,
             idle: a.1,
             idle_scheduler: a.2,
-            foreign: a.3,
+            others: a.3,
             steal: a.4,
             runnable: a.5,
             woken: v.1.iter().rev().copied().collect(),
@@ -344,7 +344,7 @@ mod tests {
             prop_assert!((balance.sum() + balance.unattributed - 4.0).abs() < 1e-9);
             if let Some(parts) = &balance.by_function {
                 let sum: f64 = parts.iter().sum();
-                prop_assert!((sum - balance.inflated).abs() < 1e-6 * (1.0 + sum.abs()));
+                prop_assert!((sum - balance.extra_cpu).abs() < 1e-6 * (1.0 + sum.abs()));
             }
         }
     }

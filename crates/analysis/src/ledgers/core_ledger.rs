@@ -27,7 +27,7 @@ const NO_REQUEST: &str = "idle: no request was there (the load generator's turn)
 pub(crate) enum Slot {
     /// A user function or kernel entry, by index.
     Function(usize),
-    /// Inflation of all other functions, or of all where there are no stacks.
+    /// Extra CPU of all other functions, or of all where there are no stacks.
     OtherFunctions,
     /// A wait group, by index: idle for it, and the CPU of its own lock functions.
     Group(usize),
@@ -81,14 +81,14 @@ pub(crate) fn slot_of(what: &Function, function: usize) -> Slot {
     what.lock.map_or(Slot::Function(function), Slot::Group)
 }
 
-/// Inflation of one function; NaN where the resample has no stacks.
-pub(crate) fn inflation_of(balance: &Balance, function: usize) -> f64 {
+/// Extra CPU of one function; NaN where the resample has no stacks.
+pub(crate) fn extra_cpu_of(balance: &Balance, function: usize) -> f64 {
     balance.by_function.as_ref().map_or(f64::NAN, |parts| parts[function])
 }
 
-/// Inflation beside the functions in `shown`.
-pub(crate) fn other_inflation(balance: &Balance, shown: &[usize]) -> f64 {
-    balance.inflated - shown.iter().map(|f| inflation_of(balance, *f)).sum::<f64>()
+/// Extra CPU beside the functions in `shown`.
+pub(crate) fn other_extra_cpu(balance: &Balance, shown: &[usize]) -> f64 {
+    balance.extra_cpu - shown.iter().map(|f| extra_cpu_of(balance, *f)).sum::<f64>()
 }
 
 struct Lines<'a> {
@@ -118,18 +118,18 @@ impl Lines<'_> {
         for function in &shown {
             let what = &functions.list[*function];
             self.add(what.kind, &what.label, Some(slot_of(what, *function)), |_, b| {
-                inflation_of(b, *function)
+                extra_cpu_of(b, *function)
             });
         }
         let label = if self.account.balance.by_function.is_none() {
-            "inflated (no stacks)"
+            "extra CPU (no stacks)"
         } else if shown.is_empty() {
-            "inflated, spread over functions"
+            "extra CPU, spread over functions"
         } else {
             "other functions"
         };
-        self.add(LineKind::Inflated, label, Some(Slot::OtherFunctions), |_, b| {
-            other_inflation(b, &shown)
+        self.add(LineKind::ExtraCpu, label, Some(Slot::OtherFunctions), |_, b| {
+            other_extra_cpu(b, &shown)
         });
     }
 
@@ -183,15 +183,15 @@ pub(crate) fn core_ledger(
     lines.add(LineKind::Kernel, "kernel threads", None, |_, b| b.kernel);
     lines.add(LineKind::Interrupt, "steal by the hypervisor", None, |_, b| b.steal);
     lines.add(LineKind::Interrupt, "interrupts", None, |_, b| b.irq);
-    lines.add(LineKind::Foreign, "other processes", None, |_, b| b.foreign);
-    lines.add(LineKind::Foreign, "Kneepoint itself", None, |_, b| b.kneepoint);
+    lines.add(LineKind::Others, "other processes", None, |_, b| b.others);
+    lines.add(LineKind::Others, "Kneepoint itself", None, |_, b| b.kneepoint);
     lines.idle(groups);
     lines.add(LineKind::Unattributed, "unattributed", None, |_, b| b.unattributed);
     let total = account.balance.total;
     CoreLedger {
         lines: lines.lines,
         total: Cores(finite(total)),
-        closes_to: Ratio(quotient(account.balance.unattributed.abs(), total)),
+        unaccounted: Ratio(quotient(account.balance.unattributed.abs(), total)),
         idle: Some(IdleAccount {
             charged: accounts.estimate(account, |_, b| b.ways.charged),
             handed_over: accounts.estimate(account, |_, b| b.ways.handed_over),

@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) generator: f64,
     /// CPU of the generator's threads, on whatever cores; none where threads were not seen.
     pub(crate) generator_threads: f64,
-    pub(crate) foreign: f64,
+    pub(crate) others: f64,
     /// Threads of the kernel.
     pub(crate) kernel: f64,
     pub(crate) kneepoint: f64,
@@ -72,7 +72,7 @@ impl Row {
         self.cores += weight * other.cores;
         self.system += weight * other.system;
         self.generator += weight * other.generator;
-        self.foreign += weight * other.foreign;
+        self.others += weight * other.others;
         self.kernel += weight * other.kernel;
         self.generator_threads += weight * other.generator_threads;
         self.no_request += weight * other.no_request;

@@ -1,4 +1,4 @@
-//! Trials digested into rows of rates, and the functions that their CPU is told apart by.
+//! Trials digested into rows of rates, and the functions that their CPU is distinguished by.
 
 use crate::frames::stacks::{Function, Stacks};
 use crate::ledgers::polled::Polled;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A block within its start: the unit of resampling.
 pub(crate) type Block = (u32, u32);
 
-/// User functions and kernel entries that CPU time is told apart by.
+/// User functions and kernel entries that CPU time is distinguished by.
 pub(crate) struct Functions {
     pub(crate) list: Vec<Function>,
     by_stack: BTreeMap<StackId, usize>,
@@ -159,7 +159,7 @@ fn add_cores(row: &mut Row, core: &CoreTime, window: f64) {
     row.cores = f64::from(core.cores);
     row.system = seconds(core.system) / window;
     row.generator = seconds(core.generator) / window;
-    row.foreign = seconds(core.foreign) / window;
+    row.others = seconds(core.others) / window;
     row.kernel = seconds(core.kernel) / window;
     row.kneepoint = seconds(core.kneepoint) / window;
     row.idle = seconds(core.idle) / window;

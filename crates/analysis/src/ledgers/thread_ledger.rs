@@ -2,7 +2,7 @@
 //!
 //! Only client threads count; N is the level's number of clients, so a client thread that the
 //! collector missed shows in the unattributed line. Running time is split by the on-CPU
-//! profile of the whole system under test, since stacks are not told apart by thread.
+//! profile of the whole system under test, since stacks are not distinguished by thread.
 
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::core_ledger::{Charged, Slot, slot_of};
@@ -123,7 +123,7 @@ pub(crate) fn thread_ledger(
     ThreadLedger {
         lines: lines.lines,
         per_operation: Seconds(finite(per_operation(threads, row))),
-        closes_to: Ratio(quotient(gap(row).abs(), threads)),
+        unaccounted: Ratio(quotient(gap(row).abs(), threads)),
         idle_threads,
     }
 }

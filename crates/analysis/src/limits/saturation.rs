@@ -3,7 +3,7 @@
 //! A thread on one core cannot do more than that core does, however many cores idle beside it. It
 //! loses nothing by itself: those who wait for it do. So a saturated thread is named, and the
 //! waits that it serves are charged to it: kernel workers serve waits for devices and files, other
-//! threads of the system those for a peer.
+//! threads of the system those for another thread.
 
 use crate::limits::generator::SATURATED;
 use crate::words;
@@ -55,7 +55,7 @@ pub(crate) fn follow(causes: &mut [Cause], saturated: &[TaskLine]) {
     for cause in causes.iter_mut() {
         let serves = match cause.kind {
             CauseKind::Device => TaskOwner::Kernel,
-            CauseKind::Peer => TaskOwner::System,
+            CauseKind::Thread => TaskOwner::System,
             _ => continue,
         };
         let Some(task) = saturated.iter().find(|task| task.owner == serves) else { continue };
@@ -68,7 +68,7 @@ pub(crate) fn follow(causes: &mut [Cause], saturated: &[TaskLine]) {
         if !named.insert(&task.name) {
             continue;
         }
-        cause.kind = CauseKind::Peer;
+        cause.kind = CauseKind::Thread;
         cause.name = format!("saturated thread {}", task.name);
         cause.path.insert(0, cause.name.clone());
     }

@@ -82,10 +82,10 @@ impl Explained<'_> {
         let on_cpu =
             Evidence::new(&of_level, stacks).flame(|_, stack| stack.kind == StackKind::OnCpu);
         let collector = collector::collector(trials, stacks, level, None);
-        let mut told = Profile {
+        let mut reported = Profile {
             schema: SCHEMA,
             subject: record.plan.summary.clone(),
-            settings: record.arms.first().map_or_else(Vec::new, |start| start.settings.clone()),
+            settings: record.variants.first().map_or_else(Vec::new, |start| start.settings.clone()),
             headline: String::new(),
             trustworthy: false,
             host: record.host.clone(),
@@ -99,7 +99,7 @@ impl Explained<'_> {
                 |account| self.accounts.estimate(account, |row, _| row.system),
             ),
             core_lines,
-            closes_to: ledger.map_or(Ratio(0.0), |one| one.closes_to),
+            unaccounted: ledger.map_or(Ratio(0.0), |one| one.unaccounted),
             threads: Count(thread_lines.iter().map(|line| line.threads.value.0).sum()),
             thread_lines,
             switches: account.map(|one| PerSecond(one.row.switches)).filter(|rate| rate.0 > 0.0),
@@ -109,10 +109,10 @@ impl Explained<'_> {
             collector,
             caveats: Vec::new(),
         };
-        told.caveats = words::caveats(&told, record);
-        told.trustworthy = words::is_trustworthy(&told.caveats);
-        told.headline = words::headline(&told);
-        told
+        reported.caveats = words::caveats(&reported, record);
+        reported.trustworthy = words::is_trustworthy(&reported.caveats);
+        reported.headline = words::headline(&reported);
+        reported
     }
 
     fn counted(&self) -> bool {
@@ -180,18 +180,18 @@ impl Explained<'_> {
             stacks: self.seen.stacks,
             slices: &of_level,
         };
-        let mut told = causes(&context, &losses);
+        let mut reported = causes(&context, &losses);
         if !self.counted() {
-            told.iter_mut().for_each(|cause| cause.wait_per_operation = None);
+            reported.iter_mut().for_each(|cause| cause.wait_per_operation = None);
         }
-        let ids = losses.iter().zip(&told).map(|(loss, cause)| (loss.slot, cause.id.clone()));
+        let ids = losses.iter().zip(&reported).map(|(loss, cause)| (loss.slot, cause.id.clone()));
         let ids: BTreeMap<Slot, String> = ids.collect();
-        let told = losses.iter().zip(told).map(|(loss, cause)| {
+        let reported = losses.iter().zip(reported).map(|(loss, cause)| {
             let slot = loss.slot;
             let threads = self.accounts.estimate(account, |row, _| waited(row, slot));
             ProfileCause { cause, threads }
         });
-        (ids, told.collect())
+        (ids, reported.collect())
     }
 
     /// What threads did, in threads; the lines add up to how many there were.
@@ -259,7 +259,7 @@ fn positive<U: kneepoint_vocab::Unit>(one: Estimate<U>) -> Estimate<U> {
 /// The lines of a ledger in words that speak of no scaling and no clients.
 fn relabelled(lines: &[CoreLine]) -> Vec<CoreLine> {
     let words = |line: &CoreLine| match (line.kind, line.label.as_str()) {
-        (LineKind::Inflated, "inflated (no stacks)" | "inflated, spread over functions") => {
+        (LineKind::ExtraCpu, "extra CPU (no stacks)" | "extra CPU, spread over functions") => {
             "CPU of the system".to_owned()
         }
         (LineKind::IdleNoWork, label) if label.contains("request") => {

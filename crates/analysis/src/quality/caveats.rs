@@ -11,7 +11,7 @@ use kneepoint_vocab::findings::{
     Caveat, Collector, Effect, LevelLedger, Nameless, Noise, Protocol, Severity, Unsteady, Verdict,
 };
 use kneepoint_vocab::units::Ratio;
-use kneepoint_vocab::{ArmRole, Disposition, Level, ProtocolName, RunRecord, StoppedBy, Tier};
+use kneepoint_vocab::{Disposition, Level, ProtocolName, RunRecord, StoppedBy, Tier, VariantRole};
 
 /// A ledger at the focus level that leaves more than this open cannot be relied on.
 const OPEN: f64 = 0.05;
@@ -90,7 +90,7 @@ pub(crate) fn caveats(drawn: &Drawn<'_>) -> Vec<Caveat> {
     for caveat in stalls::caveats(&stalls::stalls(drawn.record)) {
         caveats.0.push((0.5, caveat));
     }
-    caveats.0.extend(environment::caveat(&drawn.record.arms).map(|caveat| (0.03, caveat)));
+    caveats.0.extend(environment::caveat(&drawn.record.variants).map(|caveat| (0.03, caveat)));
     disturbed(drawn, &mut caveats);
     who_limits(drawn, &mut caveats);
     verdicts(drawn, &mut caveats);
@@ -209,24 +209,24 @@ fn remarks(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 }
 
 /// Disturbances are judged by their size: what took a tenth of a percent too much harms nobody.
-/// The worst is told, since one bad slice of a few does more than the mean of all shows.
+/// The worst is reported, since one bad slice of a few does more than the mean of all shows.
 fn disturbed(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Note, Serious, Warning};
     let protocol = drawn.protocol;
-    let taken = protocol.foreign.0 + protocol.steal.0;
+    let taken = protocol.others.0 + protocol.steal.0;
     let kept = measured(drawn.record).into_iter();
-    let kept = kept.filter(|one| one.disposition == Disposition::KeptPolluted);
+    let kept = kept.filter(|one| one.disposition == Disposition::KeptDisturbed);
     let worst = kept
-        .map(|one| one.pollution)
+        .map(|one| one.interference)
         .reduce(|worst, next| if next.share() > worst.share() { next } else { worst });
-    let kept = words::counted(protocol.kept_polluted, "disturbed slice");
+    let kept = words::counted(protocol.kept_disturbed, "disturbed slice");
     if let Some(worst) = worst {
         let figures = format!(
             "in the worst other processes took {} and the hypervisor {} of capacity, in the mean \
              {} and {}",
-            words::percent(worst.foreign.0),
+            words::percent(worst.others.0),
             words::percent(worst.steal.0),
-            words::percent(protocol.foreign.0),
+            words::percent(protocol.others.0),
             words::percent(protocol.steal.0)
         );
         let loud = drawn.noise.pairs > 0 && drawn.noise.floor.0 > LOUD;
@@ -248,7 +248,9 @@ fn disturbed(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if let Some(first) = spoiled.first() {
         let why = match &first.disposition {
             Disposition::Spoiled { reason } => reason.clone(),
-            _ => format!("others took {} of capacity", words::percent(first.pollution.share().0)),
+            _ => {
+                format!("others took {} of capacity", words::percent(first.interference.share().0))
+            }
         };
         let slices = words::counted(crate::number::tally(spoiled.len()), "slice");
         caveats.add(
@@ -313,10 +315,9 @@ fn verdicts(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if drawn.imported() {
         return;
     }
-    let asked = drawn
-        .effects
-        .iter()
-        .filter(|effect| effect.role == ArmRole::Treatment && effect.verdict != Verdict::Invalid);
+    let asked = drawn.effects.iter().filter(|effect| {
+        effect.role == VariantRole::Treatment && effect.verdict != Verdict::Invalid
+    });
     let fewest = asked.min_by_key(|effect| effect.pairs).filter(|one| one.pairs < LEAST_PAIRS);
     if let Some(effect) = fewest {
         caveats.add(
@@ -337,7 +338,8 @@ fn verdicts(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Note, Serious, Warning};
     let noise = drawn.noise;
-    let treatments = drawn.record.plan.arms.iter().any(|arm| arm.role == ArmRole::Treatment);
+    let treatments =
+        drawn.record.plan.variants.iter().any(|variant| variant.role == VariantRole::Treatment);
     let smallest = drawn.record.plan.smallest_effect.0;
     if noise.pairs < 2 {
         if treatments {
@@ -460,7 +462,7 @@ fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         }
         return;
     };
-    let core = ledger.core.closes_to.0;
+    let core = ledger.core.unaccounted.0;
     if core > GAPING {
         caveats.add(
             if core > OPEN { Serious } else { Warning },
@@ -473,7 +475,7 @@ fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         );
     }
     shared_out(drawn, ledger, caveats);
-    let thread = ledger.thread.closes_to.0;
+    let thread = ledger.thread.unaccounted.0;
     if thread > GAPING {
         caveats.add(
             Warning,
@@ -510,8 +512,8 @@ fn shared_out(drawn: &Drawn<'_>, ledger: &LevelLedger, caveats: &mut Caveats) {
             Severity::Warning,
             0.5 * part,
             format!(
-                "{} of all cores idled at {} for waits that could not be told; that part is shared \
-                 out over what was blocked meanwhile, and causes are less sure by it.",
+                "{} of all cores idled at {} for waits that could not be determined; that part is \
+                 shared out over what was blocked meanwhile, and causes are less sure by it.",
                 words::percent(part),
                 clients(drawn.focus)
             ),

@@ -7,7 +7,7 @@ use kneepoint_stats::Interval;
 use kneepoint_stats::interval::mean_interval;
 use kneepoint_vocab::findings::Collector;
 use kneepoint_vocab::units::Ratio;
-use kneepoint_vocab::{ArmId, Estimate, Fact, Level, ThreadTime, Tier, TrialRecord};
+use kneepoint_vocab::{Estimate, Fact, Level, ThreadTime, Tier, TrialRecord, VariantId};
 use std::collections::BTreeMap;
 
 /// Sums of both clocks over threads that have both.
@@ -93,7 +93,9 @@ pub(crate) fn collector(
 /// Mean over the baseline's watched slices at the focus level.
 fn covered(trials: &[&TrialRecord], focus: Level) -> Option<Ratio> {
     let baseline = trials.iter().filter(|trial| {
-        trial.id.level == focus && trial.id.arm.0 == ArmId::BASELINE && !trial.facts.is_empty()
+        trial.id.level == focus
+            && trial.id.variant.0 == VariantId::BASELINE
+            && !trial.facts.is_empty()
     });
     let shares: Vec<f64> = baseline
         .filter(|trial| trial.counted_over.0 > 0)
@@ -123,7 +125,7 @@ fn worst(levels: &BTreeMap<Level, Clocks>) -> Option<(Level, Ratio)> {
 fn costs(trials: &[&TrialRecord], focus: Level) -> (Option<Estimate<Ratio>>, Option<Ratio>) {
     let (mut programs, mut readers) = (Vec::new(), Vec::new());
     for trial in trials {
-        if trial.id.level != focus || trial.id.arm.0 != ArmId::BASELINE {
+        if trial.id.level != focus || trial.id.variant.0 != VariantId::BASELINE {
             continue;
         }
         let mut capacity = 0.0;

@@ -2,15 +2,15 @@
 
 use kneepoint_vocab::environment::changes_programs;
 use kneepoint_vocab::findings::{Caveat, Severity};
-use kneepoint_vocab::{ArmId, ArmStart};
+use kneepoint_vocab::{VariantId, VariantStart};
 use std::collections::BTreeSet;
 
 /// What recipes call the variables that they set.
 const SETTING: &str = "environment";
 
 /// Names the variables that the baseline has though its recipe does not set them.
-pub(crate) fn caveat(starts: &[ArmStart]) -> Option<Caveat> {
-    let baseline = || starts.iter().filter(|start| start.arm.0 == ArmId::BASELINE);
+pub(crate) fn caveat(starts: &[VariantStart]) -> Option<Caveat> {
+    let baseline = || starts.iter().filter(|start| start.variant.0 == VariantId::BASELINE);
     let asked: BTreeSet<&str> = baseline()
         .flat_map(|start| &start.settings)
         .filter(|(name, _)| name == SETTING)
@@ -41,8 +41,8 @@ mod tests {
     #[test]
     fn what_leaks_is_named_and_what_was_asked_for_is_not() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let start = |arm: &str, environment| ArmStart {
-            arm: ArmId::new(arm),
+        let start = |variant: &str, environment| VariantStart {
+            variant: VariantId::new(variant),
             start: 0,
             proofs: Vec::new(),
             ready_after: Seconds(0.0),
@@ -54,7 +54,7 @@ mod tests {
         let leaked = [plain, vec![pair("GLIBC_TUNABLES", "x=1"), pair("LD_PRELOAD", "/y.so")]];
         let leaked = leaked.concat();
         assert_eq!(caveat(&[start("v", leaked.clone())]), None);
-        let told = caveat(&[start("baseline", leaked)]).unwrap().text;
-        assert!(told.contains(": GLIBC_TUNABLES=x=1, LD_PRELOAD=/y.so;"), "{told}");
+        let reported = caveat(&[start("baseline", leaked)]).unwrap().text;
+        assert!(reported.contains(": GLIBC_TUNABLES=x=1, LD_PRELOAD=/y.so;"), "{reported}");
     }
 }

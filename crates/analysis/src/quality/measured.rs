@@ -1,10 +1,12 @@
 //! Which trials enter the estimates.
 
-use kneepoint_vocab::{ArmId, Disposition, GROSS, Level, Phase, RunRecord, TrialId, TrialRecord};
+use kneepoint_vocab::{
+    Disposition, GROSS, Level, Phase, RunRecord, TrialId, TrialRecord, VariantId,
+};
 use std::collections::BTreeSet;
 
-/// Trials that count, of all arms. One of which others took a great part of the machine counts only
-/// where its arm and level have none that is better.
+/// Trials that count, of all variants. One of which others took a great part of the machine counts
+/// only where its variant and level have none that is better.
 pub(crate) fn measured(record: &RunRecord) -> Vec<&TrialRecord> {
     let counting = || after_warm_up(record).filter(|trial| trial.counts());
     let better: BTreeSet<_> = counting().filter(|trial| !is_gross(trial)).map(cell).collect();
@@ -23,8 +25,8 @@ pub(crate) fn left_out(record: &RunRecord) -> Vec<&TrialRecord> {
 }
 
 /// What tells a trial from all others.
-fn key(id: &TrialId) -> (Phase, u32, u32, u32, &ArmId, Level) {
-    (id.phase, id.block, id.position, id.attempt, &id.arm, id.level)
+fn key(id: &TrialId) -> (Phase, u32, u32, u32, &VariantId, Level) {
+    (id.phase, id.block, id.position, id.attempt, &id.variant, id.level)
 }
 
 fn after_warm_up(record: &RunRecord) -> impl Iterator<Item = &TrialRecord> {
@@ -32,9 +34,9 @@ fn after_warm_up(record: &RunRecord) -> impl Iterator<Item = &TrialRecord> {
 }
 
 fn is_gross(trial: &TrialRecord) -> bool {
-    trial.disposition == Disposition::KeptPolluted && trial.pollution.share() > GROSS
+    trial.disposition == Disposition::KeptDisturbed && trial.interference.share() > GROSS
 }
 
-fn cell(trial: &TrialRecord) -> (Phase, &ArmId, Level) {
-    (trial.id.phase, &trial.id.arm, trial.id.level)
+fn cell(trial: &TrialRecord) -> (Phase, &VariantId, Level) {
+    (trial.id.phase, &trial.id.variant, trial.id.level)
 }

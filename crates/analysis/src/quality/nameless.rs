@@ -62,19 +62,22 @@ pub(crate) fn most(one: &Nameless) -> f64 {
 /// A sentence for people, with what to do.
 pub(crate) fn sentence(one: &Nameless) -> String {
     let parts = [(one.on_cpu, "the CPU"), (one.waits, "the blocked time")];
-    let told: Vec<String> = parts
+    let reported: Vec<String> = parts
         .iter()
         .filter(|(share, _)| share.0 >= LEAST)
         .map(|(share, what)| format!("{} of {what}", words::percent(share.0)))
         .collect();
-    let told = told.join(" and ");
+    let reported = reported.join(" and ");
     // `[anonymous]`, `[vdso]`: no file has symbols of them.
     if one.module.starts_with('[') {
-        return format!("{told} begins in code without a file ({}), so without names.", one.module);
+        return format!(
+            "{reported} begins in code without a file ({}), so without names.",
+            one.module
+        );
     }
     format!(
-        "{told} begins in functions of {} that have no name here: install its debug symbols (on \
-         Debian a package named -dbgsym), or build it with them.",
+        "{reported} begins in functions of {} that have no name here: install its debug symbols \
+         (on Debian a package named -dbgsym), or build it with them.",
         one.module
     )
 }

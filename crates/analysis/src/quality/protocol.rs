@@ -37,8 +37,8 @@ pub(crate) fn protocol(
         precision: precision(sweep),
         elapsed: Seconds(elapsed),
         slices: tally(trials.len()),
-        repeated: with(|d| matches!(d, Disposition::Polluted)),
-        kept_polluted: with(|d| matches!(d, Disposition::KeptPolluted)),
+        repeated: with(|d| matches!(d, Disposition::Disturbed)),
+        kept_disturbed: with(|d| matches!(d, Disposition::KeptDisturbed)),
         failed: with(|d| matches!(d, Disposition::Failed { .. })),
         slice: record.plan.slice.seconds(),
         sweep_blocks: sweep.blocks,
@@ -47,8 +47,8 @@ pub(crate) fn protocol(
         seed: record.plan.seed,
         stopped_by: record.end.as_ref().map_or(StoppedBy::CutOff, |end| end.stopped_by.clone()),
         steady: record.end.as_ref().is_some_and(|end| end.steady),
-        foreign: share(|trial| trial.pollution.foreign.0),
-        steal: share(|trial| trial.pollution.steal.0),
+        others: share(|trial| trial.interference.others.0),
+        steal: share(|trial| trial.interference.steal.0),
     }
 }
 
@@ -58,25 +58,25 @@ fn last_seen(record: &RunRecord) -> f64 {
     ends.fold(0.0, f64::max)
 }
 
-/// Starts of the arm that was started least often.
+/// Starts of the variant that was started least often.
 fn starts(record: &RunRecord) -> u32 {
-    let mut by_arm: BTreeMap<&str, u32> = BTreeMap::new();
-    for start in &record.arms {
-        *by_arm.entry(start.arm.0.as_str()).or_default() += 1;
+    let mut by_variant: BTreeMap<&str, u32> = BTreeMap::new();
+    for start in &record.variants {
+        *by_variant.entry(start.variant.0.as_str()).or_default() += 1;
     }
-    by_arm.values().copied().min().unwrap_or(0)
+    by_variant.values().copied().min().unwrap_or(0)
 }
 
 /// Share of all slices that were disturbed, repeated or not.
 pub(crate) fn disturbed_share(protocol: &Protocol) -> f64 {
-    let polluted = count(u64::from(protocol.repeated) + u64::from(protocol.kept_polluted));
+    let disturbed = count(u64::from(protocol.repeated) + u64::from(protocol.kept_disturbed));
     let all = count(
         u64::from(protocol.slices) + u64::from(protocol.repeated) + u64::from(protocol.failed),
     );
-    quotient(polluted, all)
+    quotient(disturbed, all)
 }
 
 /// Share of the slices that count which were kept although disturbed.
 pub(crate) fn kept_share(protocol: &Protocol) -> f64 {
-    quotient(count(u64::from(protocol.kept_polluted)), count(u64::from(protocol.slices)))
+    quotient(count(u64::from(protocol.kept_disturbed)), count(u64::from(protocol.slices)))
 }

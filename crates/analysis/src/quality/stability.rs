@@ -2,7 +2,7 @@
 
 use kneepoint_vocab::{ClassStability, FirstFailure, StabilityFindings, TrialRecord};
 
-/// None where no slice looked for what breaks. Slices that count and those that do not are told
+/// None where no slice looked for what breaks. Slices that count and those that do not are reported
 /// alike: what broke has broken.
 pub(crate) fn stability(trials: &[TrialRecord]) -> Option<StabilityFindings> {
     let mut classes: Vec<ClassStability> = Vec::new();
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use kneepoint_vocab::units::Nanos;
     use kneepoint_vocab::{
-        ArmId, Disposition, Failure, Level, Phase, Pollution, Stability, TrialId, Window,
+        Disposition, Failure, Interference, Level, Phase, Stability, TrialId, VariantId, Window,
     };
 
     fn slice(clients: u32, seen: Option<Stability>) -> TrialRecord {
@@ -56,7 +56,7 @@ mod tests {
                 block: 0,
                 position: 0,
                 attempt: 0,
-                arm: ArmId::new(ArmId::BASELINE),
+                variant: VariantId::new(VariantId::BASELINE),
                 start: 0,
                 level: Level { clients, cores: 2 },
             },
@@ -68,7 +68,7 @@ mod tests {
             counts: None,
             stability: seen,
             settling: None,
-            pollution: Pollution::default(),
+            interference: Interference::default(),
             disposition: Disposition::Kept,
             facts: Vec::new(),
         }
@@ -95,9 +95,9 @@ mod tests {
             slice(8, seen(&["vm", "kernel"], true, &[("kernel", 50), ("vm", 800)])),
         ];
         let found = stability(&slices).unwrap();
-        let told: Vec<_> =
+        let reported: Vec<_> =
             found.classes.iter().map(|c| (c.class.as_str(), c.runs, c.failed)).collect();
-        assert_eq!(told, [("cpu", 2, 0), ("vm", 3, 2), ("kernel", 1, 1)]);
+        assert_eq!(reported, [("cpu", 2, 0), ("vm", 3, 2), ("kernel", 1, 1)]);
         let first = found.classes[1].first.as_ref().unwrap();
         assert_eq!((first.level.clients, first.after), (4, Nanos(700)));
         assert!(found.classes[0].first.is_none());

@@ -1,21 +1,21 @@
 //! Slices in which nothing was done: everything starved, or stood still.
 //!
 //! Such a slice is a measurement, not a failure, but no estimate of throughput can use it: those
-//! are means of logarithms. So it is told by itself, with what the threads did meanwhile.
+//! are means of logarithms. So it is reported by itself, with what the threads did meanwhile.
 
 use crate::number::seconds;
 use crate::words;
 use kneepoint_vocab::findings::{Caveat, Severity, Stall, StalledThreads};
 use kneepoint_vocab::{
-    ArmId, Fact, Level, Phase, Ratio, RunRecord, ThreadRole, TrialRecord, WaitReason,
+    Fact, Level, Phase, Ratio, RunRecord, ThreadRole, TrialRecord, VariantId, WaitReason,
 };
 use std::collections::BTreeMap;
 
-/// Where slices passed without an operation, by arm and level.
+/// Where slices passed without an operation, by variant and level.
 pub(crate) fn stalls(record: &RunRecord) -> Vec<Stall> {
-    let mut cells: BTreeMap<(&ArmId, Level), (Vec<&TrialRecord>, u32)> = BTreeMap::new();
+    let mut cells: BTreeMap<(&VariantId, Level), (Vec<&TrialRecord>, u32)> = BTreeMap::new();
     for trial in record.trials.iter().filter(|trial| trial.id.phase != Phase::WarmUp) {
-        let cell = cells.entry((&trial.id.arm, trial.id.level)).or_default();
+        let cell = cells.entry((&trial.id.variant, trial.id.level)).or_default();
         if trial.is_stalled() {
             cell.0.push(trial);
         }
@@ -23,8 +23,8 @@ pub(crate) fn stalls(record: &RunRecord) -> Vec<Stall> {
     }
     let stalled = cells.into_iter().filter(|(_, (stalled, _))| !stalled.is_empty());
     stalled
-        .map(|((arm, level), (trials, of))| Stall {
-            arm: arm.clone(),
+        .map(|((variant, level), (trials, of))| Stall {
+            variant: variant.clone(),
             level,
             slices: crate::number::tally(trials.len()),
             of,
@@ -82,7 +82,7 @@ pub(crate) fn caveats(stalls: &[Stall]) -> Vec<Caveat> {
 
 /// The headline, with the baseline's worst stall before everything else.
 pub(crate) fn before(record: &RunRecord, headline: String) -> String {
-    let own = stalls(record).into_iter().filter(|stall| stall.arm.0 == ArmId::BASELINE);
+    let own = stalls(record).into_iter().filter(|stall| stall.variant.0 == VariantId::BASELINE);
     let share = |stall: &Stall| f64::from(stall.slices) / f64::from(stall.of.max(1));
     let worst = own.max_by(|a, b| share(a).total_cmp(&share(b)));
     worst.map_or(headline.clone(), |stall| format!("{}. {headline}", sentence(&stall)))
@@ -91,8 +91,11 @@ pub(crate) fn before(record: &RunRecord, headline: String) -> String {
 /// `No operation ended in 3 of 4 slices at 8 clients: threads were 97 % blocked, ...`.
 fn sentence(stall: &Stall) -> String {
     let clients = words::counted(stall.level.clients, "client");
-    let of =
-        if stall.arm.0 == ArmId::BASELINE { String::new() } else { format!(" of {}", stall.arm) };
+    let of = if stall.variant.0 == VariantId::BASELINE {
+        String::new()
+    } else {
+        format!(" of {}", stall.variant)
+    };
     let mut text =
         format!("No operation ended in {} of {} slices{of} at {clients}", stall.slices, stall.of);
     if let Some(threads) = &stall.threads {

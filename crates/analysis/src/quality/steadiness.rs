@@ -22,9 +22,9 @@ pub(crate) fn unsteady(baseline: &[&TrialRecord]) -> Vec<Unsteady> {
         levels.entry(trial.id.level).or_default().push(trial);
     }
     let found = levels.into_iter().map(|(level, trials)| {
-        let told = trials.iter().filter_map(|trial| trial.settling.as_ref());
+        let reported = trials.iter().filter_map(|trial| trial.settling.as_ref());
         let (of, slices) =
-            told.fold((0, 0), |(of, not), one| (of + 1, not + u32::from(!one.steady)));
+            reported.fold((0, 0), |(of, not), one| (of + 1, not + u32::from(!one.steady)));
         Unsteady { level, slices, of, regimes: regimes(&trials) }
     });
     let many = |one: &Unsteady| f64::from(one.slices) > MANY * f64::from(one.of);

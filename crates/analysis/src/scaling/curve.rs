@@ -27,7 +27,7 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// From the counting sweep slices of one arm.
+    /// From the counting sweep slices of one variant.
     pub(crate) fn build(trials: &[&'a TrialRecord], seed: u64) -> Self {
         let mut by_level: BTreeMap<Level, Vec<&'a TrialRecord>> = BTreeMap::new();
         for trial in trials {
@@ -44,7 +44,7 @@ impl<'a> Sweep<'a> {
         Self { levels, model, plain }
     }
 
-    /// One model of two arms that were measured in the same blocks: this one's levels in their
+    /// One model of two variants that were measured in the same blocks: this one's levels in their
     /// places, then those of `other`, the first of them at the place returned. Only for ratios:
     /// it knows no cores.
     pub(crate) fn beside(&self, other: &Self, seed: u64) -> (Self, usize) {

@@ -151,15 +151,15 @@ mod tests {
 
     #[test]
     fn a_pool_that_meets_its_ideal_at_its_size_does_not_scale_beyond() {
-        let told =
+        let reported =
             story(&[(1, 0.9, 0.91), (2, 1.8, 1.82), (4, 3.64, 3.64), (8, 3.6, 7.28)], 4, 90.0);
-        assert_eq!(told, Story { level: level(8), scales: false, alone: Some(level(4)) });
+        assert_eq!(reported, Story { level: level(8), scales: false, alone: Some(level(4)) });
     }
 
     #[test]
     fn more_than_as_many_times_as_clients_is_no_ideal_of_its_own() {
-        let told = story(&[(1, 10.0, 14.0), (2, 28.0, 28.0)], 2, 40.0);
-        assert_eq!(told, Story { level: level(2), scales: false, alone: None });
+        let reported = story(&[(1, 10.0, 14.0), (2, 28.0, 28.0)], 2, 40.0);
+        assert_eq!(reported, Story { level: level(2), scales: false, alone: None });
         let full = story(&[(1, 10.0, 14.0), (2, 28.0, 28.0)], 2, 28.5);
         assert!(full.scales);
     }

@@ -1,9 +1,9 @@
 //! Curves of the treatments that the sweep measured beside the baseline.
 //!
-//! Each is what the functions of the baseline's curve make of the arm's own slices, its bound from
-//! the arm's own CPU per operation. What compares the two comes from one level + block model of
-//! both, in which a level of an arm is a level of its own: slices of one block share its drift, so
-//! the ratios are free of it.
+//! Each is what the functions of the baseline's curve make of the variant's own slices, its bound
+//! from the variant's own CPU per operation. What compares the two comes from one level + block
+//! model of both, in which a level of a variant is a level of its own: slices of one block share
+//! its drift, so the ratios are free of it.
 
 use crate::ledgers::accounts::Accounts;
 use crate::ledgers::slices::Slice;
@@ -11,23 +11,23 @@ use crate::scaling::by_cores::{by_cores, cores_of};
 use crate::scaling::curve::{Sweep, curve};
 use kneepoint_model::proven::proven;
 use kneepoint_vocab::findings::TreatedCurve;
-use kneepoint_vocab::{ArmId, ArmPlan, Level, Phase, Proven, RunRecord, TrialRecord};
+use kneepoint_vocab::{Level, Phase, Proven, RunRecord, TrialRecord, VariantId, VariantPlan};
 
 /// What the sweep says of treatments.
 #[derive(Default)]
 pub(crate) struct Treated {
     pub(crate) curves: Vec<TreatedCurve>,
-    /// Labels of arms whose curve is left out: a start was not proven to be what it claims.
+    /// Labels of variants whose curve is left out: a start was not proven to be what it claims.
     pub(crate) unproven: Vec<String>,
 }
 
-/// Whether the sweep measured another arm than the baseline: that says nothing of the baseline.
+/// Whether the sweep measured another variant than the baseline: that says nothing of the baseline.
 pub(crate) fn is_apart(trial: &TrialRecord) -> bool {
-    trial.id.phase == Phase::Sweep && trial.id.arm.0 != ArmId::BASELINE
+    trial.id.phase == Phase::Sweep && trial.id.variant.0 != VariantId::BASELINE
 }
 
-/// The curves, in the order of the plan's arms. `apart` are slices that count of the treatments'
-/// sweeps, and `digest` makes rows of them.
+/// The curves, in the order of the plan's variants. `apart` are slices that count of the
+/// treatments' sweeps, and `digest` makes rows of them.
 pub(crate) fn treated<'a>(
     record: &RunRecord,
     baseline: &Sweep<'_>,
@@ -35,23 +35,27 @@ pub(crate) fn treated<'a>(
     digest: impl Fn(&[&'a TrialRecord]) -> Vec<Slice<'a>>,
 ) -> Treated {
     let mut found = Treated::default();
-    let swept = record.plan.arms.iter().filter(|arm| record.plan.sweep_arms.contains(&arm.id));
-    for arm in swept {
-        if proven(&record.arms, arm, apart) == Proven::No {
-            found.unproven.push(arm.label.clone());
+    let swept = record
+        .plan
+        .variants
+        .iter()
+        .filter(|variant| record.plan.sweep_variants.contains(&variant.id));
+    for variant in swept {
+        if proven(&record.variants, variant, apart) == Proven::No {
+            found.unproven.push(variant.label.clone());
             continue;
         }
         let trials: Vec<&'a TrialRecord> =
-            apart.iter().copied().filter(|trial| trial.id.arm == arm.id).collect();
-        found.curves.extend(one(record, arm, baseline, &trials, &digest(&trials)));
+            apart.iter().copied().filter(|trial| trial.id.variant == variant.id).collect();
+        found.curves.extend(one(record, variant, baseline, &trials, &digest(&trials)));
     }
     found
 }
 
-/// None where the arm or the baseline has no level on the focus's cores.
+/// None where the variant or the baseline has no level on the focus's cores.
 fn one(
     record: &RunRecord,
-    arm: &ArmPlan,
+    variant: &VariantPlan,
     baseline: &Sweep<'_>,
     trials: &[&TrialRecord],
     slices: &[Slice<'_>],
@@ -65,8 +69,8 @@ fn one(
     let demand = accounts.reference_level.map(|_| accounts.reference.demand);
     let (both, offset) = baseline.beside(&sweep, seed);
     Some(TreatedCurve {
-        arm: arm.id.clone(),
-        label: arm.label.clone(),
+        variant: variant.id.clone(),
+        label: variant.label.clone(),
         curve: curve(&sweep, slices, demand, focus, cores),
         by_cores: by_cores(&sweep, slices, demand, focus),
         speedup: sweep.ratio(peak, first),

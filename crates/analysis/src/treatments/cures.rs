@@ -4,8 +4,8 @@
 //! than half of what it pays to that cause without it: core-seconds lost to the cause, as the core
 //! ledger counts them. The fall has to be more than the slices' own scatter, and a part of what the
 //! treatment saves in all: a cause that may have lost nothing is not cured by what cured another.
-//! Where the collector did not watch the treated arm, only the greatest cause is named, and only
-//! for the greatest effect.
+//! Where the collector did not watch the treated variant, only the greatest cause is named, and
+//! only for the greatest effect.
 
 use crate::diagnosis::losses::{Rules, doubtful};
 use crate::ledgers::accounts::Accounts;
@@ -17,7 +17,7 @@ use crate::number::{quotient, size};
 use kneepoint_stats::distribution::student_quantile;
 use kneepoint_stats::interval::{mean, variance};
 use kneepoint_vocab::findings::{Cause, Effect, Verdict};
-use kneepoint_vocab::{ArmId, ArmRole, Level, Phase};
+use kneepoint_vocab::{Level, Phase, VariantId, VariantRole};
 
 /// Part of the price per operation that must be gone.
 const CURED: f64 = 0.5;
@@ -37,9 +37,9 @@ pub(crate) struct Treated<'a> {
 impl Treated<'_> {
     /// Fills `cured_by` of `causes`, whose slots are `slots`.
     pub(crate) fn cures(&self, causes: &mut [Cause], slots: &[Slot]) {
-        let base = self.rows(&ArmId::new(ArmId::BASELINE));
+        let base = self.rows(&VariantId::new(VariantId::BASELINE));
         for effect in better(self.effects) {
-            let treated = self.rows(&effect.arm);
+            let treated = self.rows(&effect.variant);
             for (rank, (cause, slot)) in causes.iter_mut().zip(slots).enumerate() {
                 let cured = if base.is_empty() || treated.is_empty() {
                     rank == 0
@@ -47,18 +47,18 @@ impl Treated<'_> {
                     !doubtful(&cause.lost, base[0].cores) && self.removes(*slot, &base, &treated)
                 };
                 if cured && cause.cured_by.is_none() {
-                    cause.cured_by = Some(effect.arm.clone());
+                    cause.cured_by = Some(effect.variant.clone());
                 }
             }
         }
     }
 
-    fn rows(&self, arm: &ArmId) -> Vec<&Row> {
+    fn rows(&self, variant: &VariantId) -> Vec<&Row> {
         self.slices
             .iter()
             .filter(|slice| {
                 let id = &slice.trial.id;
-                id.phase == Phase::Effects && id.level == self.level && &id.arm == arm
+                id.phase == Phase::Effects && id.level == self.level && &id.variant == variant
             })
             .map(|slice| &slice.row)
             .collect()
@@ -87,7 +87,7 @@ impl Treated<'_> {
 }
 
 /// Half-width of the 95 % interval of the difference of two means (Welch, with the fewer degrees
-/// of freedom of the two); of single slices nothing can be told, and any difference stands.
+/// of freedom of the two); of single slices nothing can be reported, and any difference stands.
 fn scatter(one: &[f64], other: &[f64]) -> f64 {
     let fewest = size(one.len().min(other.len()));
     if fewest < 2.0 {
@@ -103,8 +103,8 @@ fn better(effects: &[Effect]) -> Vec<&Effect> {
     let mut better: Vec<&Effect> = effects
         .iter()
         .filter(|effect| {
-            effect.role == ArmRole::Treatment
-                && effect.over.0 == ArmId::BASELINE
+            effect.role == VariantRole::Treatment
+                && effect.over.0 == VariantId::BASELINE
                 && effect.verdict == Verdict::Better
         })
         .collect();

@@ -1,4 +1,5 @@
-//! What each arm does against the arm it adds to: paired ratios, the A/A control, and verdicts.
+//! What each variant does against the variant it adds to: paired ratios, the A/A control, and
+//! verdicts.
 //!
 //! Pairs and verdicts are those of [`kneepoint_model::decision`], the rule that also stops the run:
 //! a treatment is reported as what the look found that left it out, with the pairs of that look.
@@ -14,7 +15,8 @@ use kneepoint_stats::verdict::{Answer, LAUNCHES, Moment, Verdict as Found};
 use kneepoint_vocab::findings::{Effect, Noise, Verdict};
 use kneepoint_vocab::units::{PerSecond, Ratio, Seconds, Unit};
 use kneepoint_vocab::{
-    ArmId, ArmPlan, ArmRole, ArmStart, Estimate, Phase, Proof, Proven, RunRecord, TrialRecord,
+    Estimate, Phase, Proof, Proven, RunRecord, TrialRecord, VariantId, VariantPlan, VariantRole,
+    VariantStart,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,13 +30,13 @@ pub(crate) struct Compared {
     pub(crate) on_off: Option<Estimate<Ratio>>,
     /// Blocks that hold a slice that counts.
     pub(crate) blocks: u32,
-    /// The most starts that an arm's pairs come from, where too few to speak of any start.
+    /// The most starts that a variant's pairs come from, where too few to speak of any start.
     pub(crate) few_starts: Option<usize>,
 }
 
-/// The paired comparison of one arm.
+/// The paired comparison of one variant.
 struct Comparison<'a> {
-    plan: &'a ArmPlan,
+    plan: &'a VariantPlan,
     pairs: Vec<Pair>,
     known: Known,
     proven: Proven,
@@ -58,36 +60,36 @@ impl Comparison<'_> {
     }
 }
 
-/// Compares all arms of the plan. `trials` are those that count.
+/// Compares all variants of the plan. `trials` are those that count.
 pub(crate) fn compare(record: &RunRecord, trials: &[&TrialRecord]) -> Compared {
     let trials: Vec<&TrialRecord> =
         trials.iter().copied().filter(|trial| trial.id.phase == Phase::Effects).collect();
-    let arms = comparisons(record, &trials);
+    let variants = comparisons(record, &trials);
     let blocks: BTreeSet<Block> = trials.iter().map(|t| (t.id.start, t.id.block)).collect();
-    let control = arms.iter().find(|arm| arm.plan.role == ArmRole::Control);
-    let block = block_seconds(record, &arms);
-    let starts = arms.iter().filter_map(|arm| Some(arm.effect()?.starts)).max();
+    let control = variants.iter().find(|variant| variant.plan.role == VariantRole::Control);
+    let block = block_seconds(record, &variants);
+    let starts = variants.iter().filter_map(|variant| Some(variant.effect()?.starts)).max();
     Compared {
         noise: noise(control),
-        control_p: control.and_then(|arm| Some(arm.effect()?.p_value())),
-        effects: arms.iter().map(|arm| describe(arm, block, record, &trials)).collect(),
-        on_off: on_off(&arms),
+        control_p: control.and_then(|variant| Some(variant.effect()?.p_value())),
+        effects: variants.iter().map(|variant| describe(variant, block, record, &trials)).collect(),
+        on_off: on_off(&variants),
         blocks: tally(blocks.len()),
         few_starts: starts.filter(|starts| *starts < LAUNCHES),
     }
 }
 
-/// Every arm but the baseline, in the plan's order.
+/// Every variant but the baseline, in the plan's order.
 fn comparisons<'a>(record: &'a RunRecord, trials: &[&TrialRecord]) -> Vec<Comparison<'a>> {
     let plan = &record.plan;
     let decision = Decision::of(plan);
     let planned = record.trials.iter().filter(|trial| trial.id.phase == Phase::Effects);
     let done = planned.map(|trial| trial.id.block.saturating_add(1)).max().unwrap_or(0);
-    let known = decision.known(plan, &record.arms, trials, Moment::End(done as usize));
-    let known: BTreeMap<&ArmId, Known> = known.into_iter().collect();
-    let comparison = |arm: &'a ArmPlan| {
-        let mut pairs = pairs(plan, arm, trials);
-        let known = match known.get(&arm.id) {
+    let known = decision.known(plan, &record.variants, trials, Moment::End(done as usize));
+    let known: BTreeMap<&VariantId, Known> = known.into_iter().collect();
+    let comparison = |variant: &'a VariantPlan| {
+        let mut pairs = pairs(plan, variant, trials);
+        let known = match known.get(&variant.id) {
             Some(known) => *known,
             None => Known::Says(
                 plain_effect(&pairs)
@@ -101,15 +103,19 @@ fn comparisons<'a>(record: &'a RunRecord, trials: &[&TrialRecord]) -> Vec<Compar
             Known::Says(answer) if !answer.is_final() => decision.further(answer),
             _ => 0.0,
         };
-        let proven = proven(&record.arms, arm, trials);
-        Comparison { plan: arm, pairs, known, proven, further }
+        let proven = proven(&record.variants, variant, trials);
+        Comparison { plan: variant, pairs, known, proven, further }
     };
-    plan.arms.iter().filter(|arm| arm.role != ArmRole::Baseline).map(comparison).collect()
+    plan.variants
+        .iter()
+        .filter(|variant| variant.role != VariantRole::Baseline)
+        .map(comparison)
+        .collect()
 }
 
 /// Wall time of one more effect block with the treatments that are not decided: the slices as they
 /// followed each other, and a start's part of the time that starting takes.
-fn block_seconds(record: &RunRecord, arms: &[Comparison<'_>]) -> f64 {
+fn block_seconds(record: &RunRecord, variants: &[Comparison<'_>]) -> f64 {
     let plan = &record.plan;
     let apart = |pair: &[TrialRecord]| {
         let [one, next] = pair else { return None };
@@ -120,12 +126,13 @@ fn block_seconds(record: &RunRecord, arms: &[Comparison<'_>]) -> f64 {
     let gaps: Vec<f64> = record.trials.windows(2).filter_map(apart).collect();
     let planned = seconds(plan.slice) + seconds(plan.ramp);
     let slice = if gaps.is_empty() { planned } else { median(&gaps) };
-    let goes_on = |arm: &&Comparison<'_>| {
-        arm.plan.role != ArmRole::Treatment || arm.answer().is_some_and(|one| !one.is_final())
+    let goes_on = |variant: &&Comparison<'_>| {
+        variant.plan.role != VariantRole::Treatment
+            || variant.answer().is_some_and(|one| !one.is_final())
     };
-    let slices = 1 + arms.iter().filter(goes_on).count();
+    let slices = 1 + variants.iter().filter(goes_on).count();
     let mut ready: BTreeMap<u32, f64> = BTreeMap::new();
-    for start in &record.arms {
+    for start in &record.variants {
         let longest = ready.entry(start.start).or_default();
         *longest = longest.max(finite(start.ready_after.0));
     }
@@ -144,31 +151,31 @@ fn noise(control: Option<&Comparison<'_>>) -> Noise {
 }
 
 fn describe(
-    arm: &Comparison<'_>,
+    variant: &Comparison<'_>,
     block: f64,
     record: &RunRecord,
     trials: &[&TrialRecord],
 ) -> Effect {
-    let starts: Vec<&ArmStart> =
-        record.arms.iter().filter(|start| start.arm == arm.plan.id).collect();
-    let answer = arm.answer();
-    let used: BTreeSet<usize> = arm.pairs.iter().map(|pair| pair.start).collect();
-    let asked = arm.plan.role == ArmRole::Treatment;
-    let ratios = arm.pairs.iter().map(|pair| Ratio(finite(pair.treated / pair.base)));
+    let starts: Vec<&VariantStart> =
+        record.variants.iter().filter(|start| start.variant == variant.plan.id).collect();
+    let answer = variant.answer();
+    let used: BTreeSet<usize> = variant.pairs.iter().map(|pair| pair.start).collect();
+    let asked = variant.plan.role == VariantRole::Treatment;
+    let ratios = variant.pairs.iter().map(|pair| Ratio(finite(pair.treated / pair.base)));
     Effect {
-        arm: arm.plan.id.clone(),
-        role: arm.plan.role,
-        label: arm.plan.label.clone(),
-        over: arm.plan.over.clone(),
-        changes: arm.plan.changes.clone(),
+        variant: variant.plan.id.clone(),
+        role: variant.plan.role,
+        label: variant.plan.label.clone(),
+        over: variant.plan.over.clone(),
+        changes: variant.plan.changes.clone(),
         ratio: answer.and_then(Answer::ratio).map(from_interval),
-        throughput: answer.and_then(|_| throughput(&arm.plan.id, trials)),
-        pairs: tally(arm.pairs.len()),
+        throughput: answer.and_then(|_| throughput(&variant.plan.id, trials)),
+        pairs: tally(variant.pairs.len()),
         starts: tally(used.len().max(starts.len())),
-        verdict: answer.map_or(Verdict::Invalid, |answer| verdict(answer, arm.further * block)),
+        verdict: answer.map_or(Verdict::Invalid, |answer| verdict(answer, variant.further * block)),
         p_holm: answer.filter(|_| asked).and_then(|answer| answer.p_adjusted),
         proofs: distinct_proofs(&starts),
-        proven: arm.proven,
+        proven: variant.proven,
         pair_ratios: if answer.is_some() { ratios.collect() } else { Vec::new() },
     }
 }
@@ -191,7 +198,7 @@ fn deviation(ratio: &Estimate<Ratio>) -> f64 {
 }
 
 /// Each proof once; where starts differ, each finding once.
-fn distinct_proofs(starts: &[&ArmStart]) -> Vec<Proof> {
+fn distinct_proofs(starts: &[&VariantStart]) -> Vec<Proof> {
     let mut proofs: Vec<Proof> = Vec::new();
     for proof in starts.iter().flat_map(|start| &start.proofs) {
         if !proofs.contains(proof) {
@@ -201,10 +208,10 @@ fn distinct_proofs(starts: &[&ArmStart]) -> Vec<Proof> {
     proofs
 }
 
-fn throughput(arm: &ArmId, trials: &[&TrialRecord]) -> Option<Estimate<PerSecond>> {
+fn throughput(variant: &VariantId, trials: &[&TrialRecord]) -> Option<Estimate<PerSecond>> {
     let logs: Vec<f64> = trials
         .iter()
-        .filter(|trial| &trial.id.arm == arm)
+        .filter(|trial| &trial.id.variant == variant)
         .map(|trial| trial.throughput().get().ln())
         .filter(|log| log.is_finite())
         .collect();
@@ -214,9 +221,9 @@ fn throughput(arm: &ArmId, trials: &[&TrialRecord]) -> Option<Estimate<PerSecond
     }
 }
 
-/// The unprobed arm is measured over the baseline; its inverse is what the collector leaves.
-fn on_off(arms: &[Comparison<'_>]) -> Option<Estimate<Ratio>> {
-    let unprobed = arms.iter().find(|arm| arm.plan.role == ArmRole::Unprobed)?;
+/// The unprobed variant is measured over the baseline; its inverse is what the collector leaves.
+fn on_off(variants: &[Comparison<'_>]) -> Option<Estimate<Ratio>> {
+    let unprobed = variants.iter().find(|variant| variant.plan.role == VariantRole::Unprobed)?;
     let ratio = unprobed.effect()?.ratio(CONFIDENCE);
     (ratio.low > 0.0).then(|| estimate(1.0 / ratio.value, 1.0 / ratio.high, 1.0 / ratio.low))
 }

@@ -12,7 +12,7 @@ use crate::frames::stacks::Stacks;
 use crate::number::seconds;
 use kneepoint_vocab::findings::{CauseKind, LineKind};
 use kneepoint_vocab::{
-    ArmId, Fact, Frame, StackKind, StackWeight, TrialRecord, Wait, WaitKey, WaitReason,
+    Fact, Frame, StackKind, StackWeight, TrialRecord, VariantId, Wait, WaitKey, WaitReason,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ const UNNAMED_APART: f64 = 0.01;
 /// What is waited for, within one process or by a name that holds across processes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Node {
-    /// A lock known by its address in one start of one arm.
-    Object { arm: ArmId, start: u32, kernel: bool, address: u64 },
+    /// A lock known by its address in one start of one variant.
+    Object { variant: VariantId, start: u32, kernel: bool, address: u64 },
     /// A lock with a proven name.
     Named { kernel: bool, name: String },
     /// A kernel lock that was spun for, by the first caller outside lock machinery.
@@ -43,9 +43,12 @@ fn node_of(trial: &TrialRecord, key: &WaitKey) -> Node {
     let lock = kernel || matches!(key.reason, WaitReason::UserLock | WaitReason::Condition);
     match (&key.object_name, key.object) {
         (Some(name), _) if lock => Node::Named { kernel, name: name.clone() },
-        (None, address) if lock && address != 0 => {
-            Node::Object { arm: trial.id.arm.clone(), start: trial.id.start, kernel, address }
-        }
+        (None, address) if lock && address != 0 => Node::Object {
+            variant: trial.id.variant.clone(),
+            start: trial.id.start,
+            kernel,
+            address,
+        },
         _ => {
             let syscall = if key.reason == WaitReason::Other { key.syscall } else { 0 };
             Node::Reason { reason: key.reason, syscall }
@@ -410,7 +413,7 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
         "named kernel lock" => {
             (CauseKind::KernelLock, LineKind::IdleKernelLock, what.with_caller(name))
         }
-        "named condition" => (CauseKind::Peer, LineKind::IdlePeer, name.to_owned()),
+        "named condition" => (CauseKind::Thread, LineKind::IdleThread, name.to_owned()),
         KERNEL_LOCK | KERNEL_SPIN_LOCK => {
             let name = kernel_locks::name(what.machinery(), name);
             (CauseKind::KernelLock, LineKind::IdleKernelLock, name)
@@ -423,7 +426,7 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node]) -> Group {
         "condition" => {
             let word = Some(what.machinery()).filter(|word| ["barrier", "channel"].contains(word));
             let name = lock_name(word.unwrap_or("condition"), name);
-            (CauseKind::Peer, LineKind::IdlePeer, name)
+            (CauseKind::Thread, LineKind::IdleThread, name)
         }
         _ => reason_words(reason, nodes),
     };
@@ -457,16 +460,16 @@ fn lock_name(word: &str, name: &str) -> String {
 fn reason_words(reason: WaitReason, nodes: &[Node]) -> (CauseKind, LineKind, String) {
     let (kind, line, words) = match reason {
         WaitReason::UserLock => (CauseKind::Lock, LineKind::IdleLock, "a user lock"),
-        WaitReason::Condition => (CauseKind::Peer, LineKind::IdlePeer, "a condition variable"),
+        WaitReason::Condition => (CauseKind::Thread, LineKind::IdleThread, "a condition variable"),
         WaitReason::KernelLock => {
             (CauseKind::KernelLock, LineKind::IdleKernelLock, "a kernel lock")
         }
         WaitReason::Device => (CauseKind::Device, LineKind::IdleDevice, "a device"),
         WaitReason::File => (CauseKind::Device, LineKind::IdleDevice, "a file"),
-        WaitReason::Pipe => (CauseKind::Peer, LineKind::IdlePeer, "a pipe"),
-        WaitReason::Socket => (CauseKind::Peer, LineKind::IdlePeer, "a socket"),
-        WaitReason::Poll => (CauseKind::Peer, LineKind::IdlePeer, "poll"),
-        WaitReason::Process => (CauseKind::Peer, LineKind::IdlePeer, "another process"),
+        WaitReason::Pipe => (CauseKind::Thread, LineKind::IdleThread, "a pipe"),
+        WaitReason::Socket => (CauseKind::Thread, LineKind::IdleThread, "a socket"),
+        WaitReason::Poll => (CauseKind::Thread, LineKind::IdleThread, "poll"),
+        WaitReason::Process => (CauseKind::Thread, LineKind::IdleThread, "another process"),
         WaitReason::Timer => (CauseKind::Other, LineKind::IdleOther, "a timer"),
         WaitReason::PageFault => (CauseKind::Other, LineKind::IdleOther, "a page fault"),
         WaitReason::Other => (CauseKind::Other, LineKind::IdleOther, "something else"),

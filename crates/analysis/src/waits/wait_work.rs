@@ -210,7 +210,7 @@ fn is_futex(reason: WaitReason) -> bool {
 fn spinning(frames: &[Frame]) -> Option<Function> {
     let yields = entry(frames).is_some_and(|entry| entry == "sched_yield");
     let label = naming_frames(frames).into_iter().next().filter(|_| yields)?;
-    Some(Function { kind: LineKind::Inflated, label, lock: None })
+    Some(Function { kind: LineKind::ExtraCpu, label, lock: None })
 }
 
 /// The function that called the lock machinery which the stack begins in, where the kernel does

@@ -9,7 +9,7 @@ use kneepoint_vocab::*;
 pub(crate) struct Cell {
     pub(crate) throughput: f64,
     pub(crate) system: f64,
-    pub(crate) foreign: f64,
+    pub(crate) others: f64,
     pub(crate) generator: f64,
     pub(crate) kernel: f64,
     pub(crate) idle_lock: f64,
@@ -29,7 +29,7 @@ impl Default for Cell {
         Self {
             throughput: 1000.0,
             system: 1.0,
-            foreign: 0.0,
+            others: 0.0,
             generator: 0.0,
             kernel: 0.0,
             idle_lock: 0.0,
@@ -112,7 +112,7 @@ pub(crate) fn facts(clients: u32, cell: &Cell, object: u64) -> Vec<Fact> {
             total: nanos(f64::from(CORES)),
             system: nanos(cell.system),
             generator: nanos(cell.generator),
-            foreign: nanos(cell.foreign),
+            others: nanos(cell.others),
             kernel: nanos(cell.kernel),
             kneepoint: Nanos(0),
             idle: nanos(idle),
@@ -170,7 +170,7 @@ pub(crate) fn facts(clients: u32, cell: &Cell, object: u64) -> Vec<Fact> {
 pub(crate) fn trial(
     phase: Phase,
     block: u32,
-    arm: &str,
+    variant: &str,
     start: u32,
     clients: u32,
     cell: &Cell,
@@ -181,7 +181,7 @@ pub(crate) fn trial(
             block,
             position: 0,
             attempt: 0,
-            arm: ArmId::new(arm),
+            variant: VariantId::new(variant),
             start,
             level: level(clients),
         },
@@ -193,25 +193,25 @@ pub(crate) fn trial(
         counts: None,
         stability: None,
         settling: None,
-        pollution: Pollution::default(),
+        interference: Interference::default(),
         disposition: Disposition::Kept,
         facts: facts(clients, cell, 0x1000 + u64::from(start) * 0x100),
     }
 }
 
-pub(crate) fn arm(name: &str, role: ArmRole, over: &str) -> ArmPlan {
-    ArmPlan {
-        id: ArmId::new(name),
+pub(crate) fn variant(name: &str, role: VariantRole, over: &str) -> VariantPlan {
+    VariantPlan {
+        id: VariantId::new(name),
         role,
         label: format!("{name} label"),
-        over: ArmId::new(over),
+        over: VariantId::new(over),
         changes: vec!["a = b".to_owned()],
     }
 }
 
-pub(crate) fn start(arm: &str, number: u32, active: bool) -> ArmStart {
-    ArmStart {
-        arm: ArmId::new(arm),
+pub(crate) fn start(variant: &str, number: u32, active: bool) -> VariantStart {
+    VariantStart {
+        variant: VariantId::new(variant),
         start: number,
         proofs: vec![Proof {
             what: "setting".to_owned(),
@@ -246,14 +246,18 @@ pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
             operation: "operations".to_owned(),
             clients: kneepoint_vocab::Clients::Inside,
             generator_cores: 0,
-            sweep_arms: Vec::new(),
+            sweep_variants: Vec::new(),
             protocol: kneepoint_vocab::ProtocolName::Default,
             level_order: kneepoint_vocab::LevelOrder::Random,
             warm_up: None,
             seed: 7,
             levels: levels.iter().map(|clients| level(*clients)).collect(),
             focus: level(focus),
-            arms: vec![arm(ArmId::BASELINE, ArmRole::Baseline, ArmId::BASELINE)],
+            variants: vec![variant(
+                VariantId::BASELINE,
+                VariantRole::Baseline,
+                VariantId::BASELINE,
+            )],
             slice: nanos(1.0),
             ramp: nanos(0.2),
             settle: nanos(0.0),
@@ -265,10 +269,10 @@ pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
             allowed_overhead: None,
             sweep_precision: None,
             budget: nanos(60.0),
-            foreign_limit: Ratio(0.03),
+            others_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),
         },
-        arms: vec![],
+        variants: vec![],
         trials: vec![],
         stacks: stacks(),
         end: Some(RunEnd {
@@ -293,7 +297,14 @@ pub(crate) fn sweep(record: &mut RunRecord, blocks: u32, cell: impl Fn(u32) -> C
         for at in record.plan.levels.clone() {
             let mut cell = cell(at.clients);
             cell.throughput *= wobble(block, at.clients);
-            record.trials.push(trial(Phase::Sweep, block, ArmId::BASELINE, 0, at.clients, &cell));
+            record.trials.push(trial(
+                Phase::Sweep,
+                block,
+                VariantId::BASELINE,
+                0,
+                at.clients,
+                &cell,
+            ));
         }
     }
 }

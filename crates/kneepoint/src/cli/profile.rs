@@ -22,8 +22,8 @@ pub(crate) struct ProfileArgs {
     /// How long to watch, e.g. `5` or `2m`
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = parse_duration)]
     pub(crate) seconds: Nanos,
-    /// A command line that prints a count that only grows, e.g. of transactions: what is told of a
-    /// second is then told of an operation as well
+    /// A command line that prints a count that only grows, e.g. of transactions: what is reported
+    /// of a second is then reported of an operation as well
     #[arg(long, value_name = "CMD")]
     pub(crate) rate: Option<String>,
     /// Collect with eBPF (full) or from /proc (fallback) only, instead of the best available

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     Ok(code)
 }
 
-/// Kneepoint's own arguments, for the record; what is no text is told as near as text can.
+/// Kneepoint's own arguments, for the record; what is no text is reported as near as text can.
 pub(crate) fn arguments() -> Vec<String> {
     std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
@@ -56,7 +56,7 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     }
     let whole = recipe.clone();
     let left_out = recipe.leave_out_lacking();
-    // What the baseline lacks too is refused as a whole, not told once a treatment.
+    // What the baseline lacks too is refused as a whole, not reported once a treatment.
     if recipe.needs().iter().any(|need| !need.here) {
         recipe = whole;
     } else {
@@ -131,16 +131,16 @@ fn show_plan(plan: &Plan, fixed_work: bool, json: bool) -> Result<u8> {
     if plan.generator_cores > 0 {
         text.push_str(&format!("generator   {} cores of its own\n", plan.generator_cores));
     }
-    for arm in plan.sweep_arms.iter().filter_map(|id| plan.arm(id)) {
-        text.push_str(&format!("sweep       also with {}\n", arm.label));
+    for variant in plan.sweep_variants.iter().filter_map(|id| plan.variant(id)) {
+        text.push_str(&format!("sweep       also with {}\n", variant.label));
     }
     if plan.protocol == ProtocolName::Published {
         text.push_str(&format!("protocol    published: {}\n", published(plan, fixed_work)));
     } else {
         text.push_str(&format!("treatments  at {} clients:\n", plan.focus.clients));
     }
-    for arm in plan.arms.iter().skip(1) {
-        text.push_str(&format!("            {} over {}\n", arm.label, arm.over));
+    for variant in plan.variants.iter().skip(1) {
+        text.push_str(&format!("            {} over {}\n", variant.label, variant.over));
     }
     let longest = kneepoint_lab::plan::duration(plan).min(plan.budget).seconds().0;
     text.push_str(&format!("seed        {}\ntime        at most {longest:.0} s\n", plan.seed));

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
-/// Environment variable by which processes of a test are told from all others.
+/// Environment variable by which processes of a test are distinguished from all others.
 const MARK: &str = "KNEEPOINT_TEST_MARK";
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -69,13 +69,14 @@ impl Ran {
         }
     }
 
-    /// It failed with this code, and told so in one line that holds all `words`, besides the lines
+    /// It failed with this code, and said so in one line that holds all `words`, besides the lines
     /// of progress that a busy machine leaves time for.
     pub(crate) fn refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert_eq!(self.out, "", "{self:?}");
-        let told: Vec<&str> = self.err.lines().filter(|line| !line.contains(" s left  ")).collect();
-        assert!(told.len() == 1 && told[0].starts_with("kneepoint: "), "{self:?}");
+        let reported: Vec<&str> =
+            self.err.lines().filter(|line| !line.contains(" s left  ")).collect();
+        assert!(reported.len() == 1 && reported[0].starts_with("kneepoint: "), "{self:?}");
         assert!(self.err.ends_with('\n'), "{self:?}");
         for word in words {
             assert!(self.err.contains(word), "{word:?} is not in {self:?}");

@@ -10,7 +10,7 @@ use std::fmt::Display;
 const CLIENTS: [&str; 6] = ["clients", "threads", "connections", "users", "workers", "concurrency"];
 const THROUGHPUT: [&str; 6] = ["throughput", "tps", "qps", "rps", "ops", "iops"];
 
-/// Throughputs that can be told as whole operations over nanoseconds.
+/// Throughputs that can be reported as whole operations over nanoseconds.
 const LEAST: f64 = 1e-6;
 const GREATEST: f64 = 1e9;
 
@@ -97,8 +97,8 @@ impl Columns {
     }
 }
 
-/// Whole operations, and the time in which a throughput makes them. Where it is not told how long
-/// was measured, so many that the rounding does not show.
+/// Whole operations, and the time in which a throughput makes them. Where it is not reported how
+/// long was measured, so many that the rounding does not show.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range: checked")]
 fn counted(rate: f64, seconds: Option<f64>) -> (u64, Nanos) {
     let untold = if rate < 1.0 { 1e3 } else { 1e6 };

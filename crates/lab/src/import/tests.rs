@@ -27,11 +27,11 @@ fn imported(texts: &[&[u8]], cores: Option<u32>) -> Result<RunRecord, String> {
         begun: "2026-01-01T00:00:00Z".to_owned(),
         arguments: Vec::new(),
     };
-    let told = |error: ImportError| {
+    let reported = |error: ImportError| {
         assert!(!options.directory.exists(), "a refused import leaves nothing");
         error.to_string().replace(&format!("{}/", folder.path().display()), "")
     };
-    import(&options).map_err(told)?;
+    import(&options).map_err(reported)?;
     Ok(crate::open(&options.directory).unwrap())
 }
 
@@ -55,7 +55,7 @@ fn reports_of_tools_become_levels() {
     let at = |clients| Level { clients, cores: 8 };
     assert_eq!(run.plan.levels, [at(2), at(4)]);
     assert_eq!(run.plan.protocol, ProtocolName::Imported);
-    assert_eq!((run.plan.sweep_blocks, run.plan.arms.len(), run.arms.len()), (2, 1, 0));
+    assert_eq!((run.plan.sweep_blocks, run.plan.variants.len(), run.variants.len()), (2, 1, 0));
     assert_eq!(run.trials.iter().map(|trial| trial.id.block).collect::<Vec<_>>(), [0, 0, 1]);
     assert_eq!((run.host.cores, run.host.cpu.as_str()), (8, "not known"));
     assert_eq!(run.plan.summary, "results of sysbench from 3 files");
@@ -80,7 +80,7 @@ fn a_table_may_tell_cores_and_blocks() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_with_its_place() {
+fn what_makes_no_sense_is_reported_with_its_place() {
     let refused = |text: &[u8]| imported(&[text], Some(2)).unwrap_err();
     let header = "clients,throughput\n";
     for (row, words) in [

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 const ENDING: Duration = Duration::from_millis(1500);
 /// How long a command has to begin: env(1) becomes it.
 const BEGINNING: Duration = Duration::from_millis(20);
-/// Processes that are told by name.
-const MOST_TOLD: usize = 4;
+/// Processes that are named.
+const MOST_REPORTED: usize = 4;
 
 /// Processes that are watched.
 pub(super) struct Attached {
@@ -72,28 +72,28 @@ impl Attached {
     }
 
     /// `mariadbd 4242`, or `postgres 17, 18, 19 and 5 more`.
-    pub(super) fn told(&self) -> String {
-        let mut told = String::new();
+    pub(super) fn reported(&self) -> String {
+        let mut reported = String::new();
         let mut last: Option<&str> = None;
-        for one in self.found.iter().take(MOST_TOLD) {
+        for one in self.found.iter().take(MOST_REPORTED) {
             if last == Some(&one.name) {
-                told += &format!(", {}", one.pid);
+                reported += &format!(", {}", one.pid);
             } else {
-                let comma = if told.is_empty() { "" } else { ", " };
-                told += &format!("{comma}{} {}", one.name, one.pid);
+                let comma = if reported.is_empty() { "" } else { ", " };
+                reported += &format!("{comma}{} {}", one.name, one.pid);
             }
             last = Some(&one.name);
         }
-        if self.found.len() > MOST_TOLD {
-            told += &format!(" and {} more", self.found.len() - MOST_TOLD);
+        if self.found.len() > MOST_REPORTED {
+            reported += &format!(" and {} more", self.found.len() - MOST_REPORTED);
         }
-        told.replace(char::is_control, " ")
+        reported.replace(char::is_control, " ")
     }
 
     /// For the record: programs without their arguments, which may hold secrets.
     pub(super) fn settings(&self) -> Vec<(String, String)> {
-        let told = |one: &Found| (format!("process {}", one.pid), command_line(one));
-        let mut settings: Vec<_> = self.found.iter().map(told).collect();
+        let reported = |one: &Found| (format!("process {}", one.pid), command_line(one));
+        let mut settings: Vec<_> = self.found.iter().map(reported).collect();
         settings.extend(self.rate.iter().map(|line| ("counted by".to_owned(), line.clone())));
         settings
     }
@@ -128,7 +128,7 @@ impl System for Attached {
     fn begin(&mut self, _drive: &Drive) -> Result<Vec<u32>> {
         (self.opened, self.closed) = (None, None);
         let living = self.living();
-        ensure!(!living.is_empty(), "{} ended", self.told());
+        ensure!(!living.is_empty(), "{} ended", self.reported());
         Ok(threads(&living))
     }
 

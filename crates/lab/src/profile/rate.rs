@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long it may take to print its count.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// How often is looked whether it has ended.
 const GLANCE: Duration = Duration::from_millis(2);
 /// The most of its output that is read.
@@ -33,9 +33,9 @@ pub(super) fn read(line: &str) -> Result<u64> {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIMEOUT {
             end(&mut child);
-            bail!("--rate: `{line}` printed no count within {PATIENCE:?}");
+            bail!("--rate: `{line}` printed no count within {TIMEOUT:?}");
         }
         std::thread::sleep(GLANCE);
     };
@@ -63,14 +63,14 @@ mod tests {
     #[test]
     fn the_last_number_counts() {
         assert_eq!(read("echo Questions 120; echo Commits 42").unwrap(), 42);
-        for (line, told) in [
+        for (line, reported) in [
             ("echo none", "no whole number"),
             ("exit 3", "failed"),
             ("kill -9 $$", "failed"),
             ("sleep 30", "no count within"),
         ] {
             let error = read(line).unwrap_err().to_string();
-            assert!(error.contains(told), "{line}: {error}");
+            assert!(error.contains(reported), "{line}: {error}");
         }
     }
 }

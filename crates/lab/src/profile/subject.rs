@@ -102,7 +102,7 @@ fn may_watch(pid: u32, name: &str) -> Result<()> {
 
 /// All processes of a group that are programs, Kneepoint apart.
 fn of_group(path: &Path) -> Result<Vec<Found>> {
-    let told = path.display();
+    let reported = path.display();
     // A whole path may lie in another mount of the hierarchy.
     let place = if path.is_absolute() && path.join("cgroup.procs").exists() {
         path.to_owned()
@@ -112,11 +112,13 @@ fn of_group(path: &Path) -> Result<Vec<Found>> {
     let mut pids = Vec::new();
     let listed = fs::read_to_string(place.join("cgroup.procs"));
     listed.with_context(|| {
-        format!("{told}: there is no such control group below {GROUPS}; `systemd-cgls` lists them")
+        format!(
+            "{reported}: there is no such control group below {GROUPS}; `systemd-cgls` lists them"
+        )
     })?;
     collect(&place, &mut pids);
     pids.sort_unstable();
-    ensure!(!pids.is_empty(), "{told}: no process is in this control group");
+    ensure!(!pids.is_empty(), "{reported}: no process is in this control group");
     let (own, above) = (std::process::id(), ancestors());
     let mut refused = None;
     let mut found = Vec::new();
@@ -128,8 +130,8 @@ fn of_group(path: &Path) -> Result<Vec<Found>> {
     }
     match (found.is_empty(), refused) {
         (false, _) => Ok(found),
-        (true, Some(why)) => Err(why.context(format!("{told}: nothing in it can be watched"))),
-        (true, None) => bail!("{told}: nothing but Kneepoint and its parents is in it"),
+        (true, Some(why)) => Err(why.context(format!("{reported}: nothing in it can be watched"))),
+        (true, None) => bail!("{reported}: nothing but Kneepoint and its parents is in it"),
     }
 }
 
@@ -165,20 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_watched_is_told_why() {
+    fn who_cannot_be_watched_is_shown_why() {
         assert!(refused(std::process::id()).contains("Kneepoint itself"));
         assert!(refused(u32::MAX >> 1).contains("there is no process"));
         assert!(refused(ancestors()[0]).contains("has started this Kneepoint"));
         if let Some(kernel) = tasks::kernel_threads().into_iter().next() {
             assert!(refused(kernel).contains("a thread of the kernel"));
         }
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, reported) = std::sync::mpsc::channel();
         let (done, wait) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             tell.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).unwrap();
             let _ = wait.recv();
         });
-        let why = refused(told.recv().unwrap());
+        let why = refused(reported.recv().unwrap());
         assert!(why.contains("is a thread: give its process"), "{why}");
         drop(done);
         thread.join().unwrap();
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_is_not_there_is_told() {
+    fn a_group_that_is_not_there_is_reported() {
         let why = of_group(Path::new("no/such/group")).unwrap_err().to_string();
         assert!(why.contains("no such control group"), "{why}");
     }

@@ -157,7 +157,8 @@ struct Fitting<'a> {
 impl Fitting<'_> {
     /// Positions between 0 and 1 in the ranges: idle wake-up, visits, then the odds of each lock.
     fn parameters(&self, at: &[f64]) -> Parameters {
-        let on = |range: (f64, f64), at: f64| range.0 * (range.1 / range.0).powf(at.clamp(0.0, 1.0));
+        let on =
+            |range: (f64, f64), at: f64| range.0 * (range.1 / range.0).powf(at.clamp(0.0, 1.0));
         let times = at.get(1).map_or(1.0, |&at| on(VISITS, at));
         let visits: Vec<f64> = self.seen.locks.iter().map(|lock| lock.waits * times).collect();
         let odds: Vec<f64> = at.iter().skip(2).map(|&at| on(ODDS, at)).collect();

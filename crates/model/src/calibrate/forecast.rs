@@ -61,7 +61,8 @@ pub fn forecast(
     usable(twin)?;
     let seen = &twin.observed;
     let Level { clients, cores } = asked.level;
-    if clients > FURTHEST.saturating_mul(seen.most()) || cores > MOST_CORES.saturating_mul(seen.cores)
+    if clients > FURTHEST.saturating_mul(seen.most())
+        || cores > MOST_CORES.saturating_mul(seen.cores)
     {
         let far = format!(
             "{clients} clients on {cores} cores are too far from what was measured, up to {} on {}: \
@@ -154,12 +155,7 @@ fn usable(twin: &Calibrated) -> Result<(), CalibrateError> {
 }
 
 /// Mean throughput over the seeds.
-fn answer(
-    twin: &Twin,
-    asked: &Asked,
-    seed: u64,
-    workers: usize,
-) -> Result<f64, CalibrateError> {
+fn answer(twin: &Twin, asked: &Asked, seed: u64, workers: usize) -> Result<f64, CalibrateError> {
     let cannot = |what: String| CalibrateError::Cannot(what);
     let mut own = twin.clone();
     for change in &asked.changes {

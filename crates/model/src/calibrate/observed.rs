@@ -13,7 +13,8 @@ const WAITED: f64 = 0.05;
 const LOCKS: usize = 3;
 /// Most causes of CPU that are tried.
 const CPU_CAUSES: usize = 2;
-/// Least that a throughput is taken to be off, relative to it: what the machine does from run to run.
+/// Least that a throughput is taken to be off, relative to it: what the machine does from run to
+/// run.
 const LEAST_ERROR: f64 = 0.02;
 
 /// A run, as far as a twin can follow it.
@@ -76,9 +77,7 @@ impl Observed {
     pub fn of(findings: &Findings) -> Result<Self, CalibrateError> {
         let missing = |what: &str| CalibrateError::Missing(what.to_owned());
         if findings.ledgers.is_empty() {
-            return Err(missing(
-                "nobody watched the threads; run it with the collector, as root",
-            ));
+            return Err(missing("nobody watched the threads; run it with the collector, as root"));
         }
         let curve = &findings.curve;
         let cores = curve.points.iter().map(|point| point.level.cores).max().unwrap_or(1);
@@ -104,7 +103,8 @@ impl Observed {
             ));
         }
         let rate = at_focus.map_or(1.0, |(point, _)| point.throughput.value.0);
-        let index = at_focus.and_then(|at| levels.iter().position(|it| it.clients == at.0.level.clients));
+        let index =
+            at_focus.and_then(|at| levels.iter().position(|it| it.clients == at.0.level.clients));
         let locks = (causes.iter().enumerate())
             .map(|(number, cause)| {
                 let waits = cause.waits.map_or(1.0, |waits| waits.value.0 / rate).max(0.01);
@@ -117,7 +117,7 @@ impl Observed {
         let trips = first.switches.map_or(1.0, |it| it.0 / first.throughput.value.0).max(1.0);
         let mut kinds = vec![LineKind::IdleDevice, LineKind::IdleOther];
         if !generated {
-            kinds.extend([LineKind::IdlePeer, LineKind::IdleNoWork]);
+            kinds.extend([LineKind::IdleThread, LineKind::IdleNoWork]);
         }
         Ok(Self {
             name: findings.recipe.clone(),
@@ -213,7 +213,7 @@ fn level(point: &CurvePoint, ledger: &LevelLedger, locks: &[&Cause]) -> Observed
 /// Cores that work for operations: neither idle nor other processes nor unknown.
 fn busy(ledger: &LevelLedger) -> Cores {
     use LineKind as K;
-    let all = [K::Useful, K::Inflated, K::Kernel, K::Generator, K::Interrupt];
+    let all = [K::Useful, K::ExtraCpu, K::Kernel, K::Generator, K::Interrupt];
     Cores(all.into_iter().map(|kind| cores(ledger, kind)).sum())
 }
 

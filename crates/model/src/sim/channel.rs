@@ -113,7 +113,7 @@ impl Machine<'_> {
         self.threads[number as usize].awaits = self.objects.room(channel);
         let thread = &self.threads[number as usize];
         if thread.switching + thread.extra > 0 {
-            self.arm(number);
+            self.variant(number);
         } else {
             self.await_reply(number);
         }

@@ -80,7 +80,7 @@ impl Machine<'_> {
 
     /// Sets the timer of a running thread: the end of what it does, or of its slice.
     #[inline]
-    pub(super) fn arm(&mut self, number: u32) {
+    pub(super) fn variant(&mut self, number: u32) {
         let thread = &self.threads[number as usize];
         let end = match thread.next {
             Next::Spin => thread.spin_end,
@@ -114,7 +114,7 @@ impl Machine<'_> {
             Next::Go | Next::Retry if done => self.go(number),
             Next::Spin if self.now >= thread.spin_end => self.park(number),
             _ if self.now >= thread.slice_end => self.slice_over(number),
-            _ => self.arm(number),
+            _ => self.variant(number),
         }
     }
 
@@ -167,7 +167,7 @@ impl Machine<'_> {
         match next {
             Next::Spin => self.resume_spin(number),
             Next::Park => self.soon(number),
-            _ if due > 0 => self.arm(number),
+            _ if due > 0 => self.variant(number),
             _ => self.soon(number),
         }
     }
@@ -243,7 +243,7 @@ impl Machine<'_> {
             let shared = if self.cores[other as usize].idle { 1.0 } else { self.twin.shared_speed };
             self.cores[own as usize].speed = self.twin.speed * shared;
             if runs && own == sibling {
-                self.arm(thread);
+                self.variant(thread);
             }
         }
     }

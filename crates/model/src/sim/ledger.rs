@@ -289,7 +289,7 @@ impl SimulatedLedger {
         let programs = cores(account.useful + account.stalled);
         let useful = programs / twin.crowding;
         line(LineKind::Useful, "", useful);
-        line(LineKind::Inflated, "crowding", programs - useful);
+        line(LineKind::ExtraCpu, "crowding", programs - useful);
         for ((sort, name), ticks) in objects.names.iter().zip(&account.cpu) {
             line(sort.busy(), name, cores(*ticks));
         }
@@ -314,7 +314,7 @@ impl Sort {
     fn busy(self) -> LineKind {
         match self {
             Self::Switching | Self::Scheduler => LineKind::Kernel,
-            _ => LineKind::Inflated,
+            _ => LineKind::ExtraCpu,
         }
     }
 
@@ -322,7 +322,7 @@ impl Sort {
         match self {
             Self::Lock | Self::Semaphore => LineKind::IdleLock,
             Self::Device => LineKind::IdleDevice,
-            Self::Reply => LineKind::IdlePeer,
+            Self::Reply => LineKind::IdleThread,
             Self::Scheduler => LineKind::IdleScheduler,
             _ => LineKind::IdleOther,
         }

@@ -295,7 +295,7 @@ impl Machine<'_> {
             self.vacate(core);
         } else {
             thread.slice_end = self.now.saturating_add(self.twin.scheduler.slice);
-            self.arm(number);
+            self.variant(number);
         }
     }
 }

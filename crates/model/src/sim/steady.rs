@@ -30,7 +30,13 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 1, precision: Ratio(0.01), confidence: Ratio(0.95), budget: 1_000_000_000, batch: 64 }
+        Self {
+            seed: 1,
+            precision: Ratio(0.01),
+            confidence: Ratio(0.95),
+            budget: 1_000_000_000,
+            batch: 64,
+        }
     }
 }
 

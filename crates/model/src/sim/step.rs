@@ -18,7 +18,7 @@ impl Machine<'_> {
             return;
         }
         if thread.work > 0 {
-            return self.arm(number);
+            return self.variant(number);
         }
         if thread.awaits != NONE {
             if self.paid(number) {
@@ -71,7 +71,7 @@ impl Machine<'_> {
         if thread.switching + thread.extra == 0 {
             return true;
         }
-        self.arm(number);
+        self.variant(number);
         false
     }
 
@@ -83,7 +83,7 @@ impl Machine<'_> {
         if let Op::Run(law) = op {
             thread.work = self.draws.length(self.twin.laws[law as usize]);
             thread.at += 1;
-            self.arm(number);
+            self.variant(number);
             return false;
         }
         if !self.paid(number) {

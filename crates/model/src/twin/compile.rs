@@ -255,7 +255,8 @@ impl<'a> Builder<'a> {
         let shared = twin.cores.shared_speed;
         check(shared > 0.0 && shared <= 1.0, "[cores] shared_speed lies above 0, to 1")?;
         let ascending = twin.cores.crowding.windows(2).all(|two| two[0].clients < two[1].clients);
-        let sound = twin.cores.crowding.iter().all(|it| positive(it.clients) && positive(it.factor));
+        let sound =
+            twin.cores.crowding.iter().all(|it| positive(it.clients) && positive(it.factor));
         check(ascending && sound, "[cores] crowding has ascending clients and factors above 0")?;
         for (name, lock) in &twin.lock {
             let what = format!("[lock.{name}] copies lies between 1 and 2^20");

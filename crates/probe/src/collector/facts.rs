@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_losses_that_happened_are_told() {
+    fn only_losses_that_happened_are_reported() {
         let mut missed =
             Missed { counters: [0; counter::COUNT as usize], skipped: 0, switches: 900 };
         let stacks = WindowStacks::default();

@@ -163,7 +163,7 @@ fn core_time(meter: &MeterReading, length: u64) -> CoreTime {
         kneepoint,
         kernel,
         idle,
-        foreign: Nanos(left),
+        others: Nanos(left),
         idle_scheduler: Nanos(0),
         idle_uncharged: idle,
         irq: meter.irq_cpu,

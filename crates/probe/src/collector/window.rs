@@ -81,7 +81,7 @@ pub(crate) fn wait_key(id: &WaitId, objects: &Objects) -> WaitKey {
     }
 }
 
-/// The name of a kernel lock that was told by its address.
+/// The name of a kernel lock that was recognised by its address.
 fn kernel_lock(op: u16) -> Option<&'static str> {
     let names = [
         (wire::OP_MMAP_LOCK, "mmap_lock"),
@@ -256,7 +256,7 @@ pub(crate) fn core_time(harvest: &Harvest, charged: Nanos) -> (CoreTime, u64) {
         for (sum, part) in spent.iter_mut().zip(core.spent) {
             *sum += part;
         }
-        let running = usize::try_from(core.class).unwrap_or(class::FOREIGN);
+        let running = usize::try_from(core.class).unwrap_or(class::OTHERS);
         if let Some(sum) = spent.get_mut(running) {
             *sum += harvest.end.saturating_sub(core.ts);
         }
@@ -269,7 +269,7 @@ pub(crate) fn core_time(harvest: &Harvest, charged: Nanos) -> (CoreTime, u64) {
         total: Nanos(window * cores as u64),
         system: Nanos(spent[class::SYSTEM]),
         generator: Nanos(spent[class::GENERATOR]),
-        foreign: Nanos(spent[class::FOREIGN]),
+        others: Nanos(spent[class::OTHERS]),
         kernel: Nanos(spent[class::KERNEL]),
         kneepoint: Nanos(spent[class::KNEEPOINT]),
         idle: Nanos(idle),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_lock_told_by_its_address_is_named() {
+    fn a_kernel_lock_recognised_by_its_address_is_named() {
         let mut thread = thread(state::BLK);
         thread.reason = wire::reason::KERNEL_LOCK;
         let name = |op| wait_key(&WaitId { op, ..thread.wait() }, &Objects::default()).object_name;

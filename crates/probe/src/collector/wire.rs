@@ -39,7 +39,7 @@ pub(crate) mod class {
     pub(crate) const SYSTEM: usize = 1;
     pub(crate) const GENERATOR: usize = 2;
     pub(crate) const KNEEPOINT: usize = 3;
-    pub(crate) const FOREIGN: usize = 4;
+    pub(crate) const OTHERS: usize = 4;
     pub(crate) const KERNEL: usize = 5;
     pub(crate) const COUNT: usize = 6;
 }

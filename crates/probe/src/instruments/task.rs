@@ -1,6 +1,6 @@
 //! `top -H`: the threads of the machine that used most CPU.
 //!
-//! Every process is read by its CPU clock, one short call each. Threads are told apart only in
+//! Every process is read by its CPU clock, one short call each. Threads are distinguished only in
 //! the system, the load generator and Kneepoint; any other process of several threads is one row,
 //! under its own name and id.
 

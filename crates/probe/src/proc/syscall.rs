@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_told_apart() {
+    fn waits_are_distinguished() {
         let none = |_| None;
         assert_eq!(reason(202, &[16, 128, 2, 0], none), (WaitReason::UserLock, 16));
         assert_eq!(reason(202, &[16, 393, 2, 0], none), (WaitReason::Condition, 16));

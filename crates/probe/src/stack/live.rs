@@ -257,7 +257,10 @@ fn gdb_knows_every_name_that_is_given_to_a_stripped_program() {
         names.insert(frame.function.clone());
     }
     println!("{test}: {} names, {} numbers: {named:?} {numbered:?}", named.len(), numbered.len());
-    let strangers: Vec<_> =
+    let other_processes: Vec<_> =
         named.iter().filter(|name| !known.contains(&alias_free(name))).collect();
-    assert!(strangers.is_empty(), "gdb does not know {strangers:?}; it knows {known:?}");
+    assert!(
+        other_processes.is_empty(),
+        "gdb does not know {other_processes:?}; it knows {known:?}"
+    );
 }

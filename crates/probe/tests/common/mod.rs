@@ -87,7 +87,7 @@ pub(crate) fn assert_closed(test: &str, seen: &Observation) {
         );
     }
     let cores = cores(seen);
-    let busy = [cores.system, cores.generator, cores.kernel, cores.foreign, cores.kneepoint];
+    let busy = [cores.system, cores.generator, cores.kernel, cores.others, cores.kneepoint];
     let sum = busy.into_iter().map(|part| part.0).sum::<u64>() + cores.idle.0;
     println!("{test}: cores {cores:?} sum/total {:.5}", ratio(sum, cores.total.0));
     assert!((ratio(sum, cores.total.0) - 1.0).abs() < 0.02, "{test}: {cores:?}");

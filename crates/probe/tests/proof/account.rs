@@ -52,7 +52,7 @@ fn of_machine(time: &CoreTime) -> CoreSums {
         time.system.0,
         time.generator.0,
         time.kneepoint.0,
-        time.foreign.0,
+        time.others.0,
         time.kernel.0,
         time.idle_scheduler.0,
         time.idle_uncharged.0,

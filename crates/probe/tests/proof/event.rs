@@ -115,7 +115,7 @@ pub(super) enum What {
     Tick,
 }
 
-/// Something that happens on `cpu` at `at`. Where it is not `seen`, no program is told.
+/// Something that happens on `cpu` at `at`. Where it is not `seen`, no program is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub at: u64,
@@ -125,7 +125,7 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// Whether the programs may be told of it; other events change what they find.
+    /// Whether the programs may be given it; other events change what they find.
     pub(super) fn is_of_scheduler(&self) -> bool {
         use What as W;
         matches!(

@@ -153,11 +153,11 @@ fn planted(fault: &Fault) -> tempfile::TempDir {
     folder
 }
 
-/// The events told until the fault shows; none where it does not.
+/// The events given until the fault shows; none where it does not.
 fn found(number: usize) -> Option<u64> {
     let folder = planted(&FAULTS[number]);
     let mut host = Host::of(folder.path(), "-O0");
-    search(&mut host, 100 + number as u64, EVENTS).err().map(|(told, _)| told)
+    search(&mut host, 100 + number as u64, EVENTS).err().map(|(reported, _)| reported)
 }
 
 #[test]
@@ -172,12 +172,12 @@ fn every_planted_fault_is_found() {
         let mut all: Vec<_> = every(0).collect();
         all.extend(odd.join().unwrap());
         all.sort_unstable();
-        all.into_iter().map(|(_, told)| told).collect()
+        all.into_iter().map(|(_, reported)| reported).collect()
     });
-    for (Fault(what, ..), told) in FAULTS.iter().zip(&all) {
-        println!("{what}: {told:?} events");
+    for (Fault(what, ..), reported) in FAULTS.iter().zip(&all) {
+        println!("{what}: {reported:?} events");
     }
-    let missed = FAULTS.iter().zip(&all).filter(|(_, told)| told.is_none());
+    let missed = FAULTS.iter().zip(&all).filter(|(_, reported)| reported.is_none());
     let missed: Vec<_> = missed.map(|(Fault(what, ..), _)| what).collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -62,7 +62,7 @@ struct Functions {
     records: unsafe extern "C" fn(*mut WaitRecord, u32) -> u32,
 }
 
-/// The programs, ready to be told events.
+/// The programs, ready to be given events.
 pub(super) struct Host {
     functions: Functions,
     library: *mut c_void,
@@ -271,8 +271,8 @@ impl Host {
 /// What a function writes that fills one array.
 ///
 /// # Safety
-/// The function writes at most as many elements as it is told, returns how many, and `T` may have
-/// any bytes.
+/// The function writes at most as many elements as it is reported, returns how many, and `T` may
+/// have any bytes.
 unsafe fn several<T>(fill: impl FnOnce(*mut T, u32) -> u32) -> Vec<T> {
     let mut all = Vec::with_capacity(MOST as usize);
     let count = fill(all.as_mut_ptr(), MOST);

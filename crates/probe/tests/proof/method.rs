@@ -108,7 +108,7 @@ impl Life {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub at: u64,
-    /// Its life, and its wait if it comes from one; none where it cannot be told.
+    /// Its life, and its wait if it comes from one; none where it cannot be reported.
     pub life: Option<usize>,
     pub wait: Option<usize>,
     /// Since when nothing had been seen of it.
@@ -273,7 +273,7 @@ impl<'a> Method<'a> {
             _ if task.tid == 0 => class::IDLE,
             _ if task.kernel == 1 => class::KERNEL,
             _ => {
-                let own = if task.tgid == notes.own { class::KNEEPOINT } else { class::FOREIGN };
+                let own = if task.tgid == notes.own { class::KNEEPOINT } else { class::OTHERS };
                 self.classes.get(&task.tgid).copied().unwrap_or(own)
             }
         }

@@ -29,7 +29,7 @@ const EVENTS: u64 = 1_000_000;
 
 /// What was checked.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     /// Events of the scheduler and of kernel locks.
     events: u64,
     windows: u64,
@@ -42,7 +42,7 @@ struct Told {
     missed: u64,
 }
 
-impl Told {
+impl Reported {
     fn add(&mut self, account: &Account) {
         self.windows += 1;
         self.waits += account.waits.values().map(|sums| sums[1]).sum::<u64>();
@@ -55,7 +55,7 @@ impl Told {
 
 /// The first difference between the programs and the method in any window of the sequence, or what
 /// is not conserved though every event was seen.
-fn difference(host: &mut Host, sequence: &Sequence, told: &mut Told) -> Option<String> {
+fn difference(host: &mut Host, sequence: &Sequence, reported: &mut Reported) -> Option<String> {
     let windows: Vec<Kept> = host.run(sequence);
     let address = |lock| host.address(lock);
     let should = Method::of(sequence, &address).run();
@@ -67,31 +67,31 @@ fn difference(host: &mut Host, sequence: &Sequence, told: &mut Told) -> Option<S
         if found.is_some() {
             return found;
         }
-        told.add(&is);
+        reported.add(&is);
     }
     None
 }
 
 /// Tells sequences with so many events of the scheduler, and says how many those were and what they
-/// came to; ends at the first difference, with the events told and the sequence.
-fn search(host: &mut Host, seed: u64, events: u64) -> Result<Told, (u64, Sequence)> {
-    let (mut told, mut number) = (Told::default(), seed << 32);
-    while told.events < events {
+/// came to; ends at the first difference, with the events given and the sequence.
+fn search(host: &mut Host, seed: u64, events: u64) -> Result<Reported, (u64, Sequence)> {
+    let (mut reported, mut number) = (Reported::default(), seed << 32);
+    while reported.events < events {
         let sequence = world::sequence(number, LENGTH);
-        told.events +=
+        reported.events +=
             sequence.events.iter().filter(|event| event.is_of_scheduler()).count() as u64;
         number += 1;
-        if difference(host, &sequence, &mut told).is_some() {
-            return Err((told.events, sequence));
+        if difference(host, &sequence, &mut reported).is_some() {
+            return Err((reported.events, sequence));
         }
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// The difference in words, with the few events that show it.
 fn explain(host: &mut Host, sequence: &Sequence) -> String {
-    let mut differs = |sequence: &Sequence| difference(host, sequence, &mut Told::default());
-    // Fewer events than were told may well be impossible together, and then need not be conserved.
+    let mut differs = |sequence: &Sequence| difference(host, sequence, &mut Reported::default());
+    // Fewer events than were given may well be impossible together, and then need not be conserved.
     let sequence = Sequence { legal: false, ..sequence.clone() };
     if differs(&sequence).is_none() {
         let what = differs(&Sequence { legal: true, ..sequence.clone() });
@@ -113,10 +113,16 @@ fn every_sum_is_as_the_method_says() {
     let events = events.map_or(EVENTS, |text| text.parse().expect("KNEEPOINT_EVENTS: a number"));
     let mut host = Host::of(&sources(), "-O2");
     match search(&mut host, 1, events) {
-        Ok(told) => {
-            println!("{test}: no difference; {told:?}");
-            let all = [told.windows, told.waits, told.charged, told.exits, told.missed];
-            assert!(all.iter().all(|count| *count > 1000), "little was checked: {told:?}");
+        Ok(reported) => {
+            println!("{test}: no difference; {reported:?}");
+            let all = [
+                reported.windows,
+                reported.waits,
+                reported.charged,
+                reported.exits,
+                reported.missed,
+            ];
+            assert!(all.iter().all(|count| *count > 1000), "little was checked: {reported:?}");
         }
         Err((_, sequence)) => panic!("{}", explain(&mut host, &sequence)),
     }

@@ -9,7 +9,7 @@
 use super::account::Account;
 use super::event::{CPUS, Event, How, Sequence, Task, What, comm};
 use super::host::{Host, compiler_is_there, sources};
-use super::{Told, difference};
+use super::{Reported, difference};
 use std::path::{Path, PathBuf};
 
 /// A recorded window.
@@ -124,8 +124,8 @@ fn recorded_windows_come_to_what_the_collector_said() {
             continue;
         }
         let recording = read(&path);
-        let told = &mut Told::default();
-        let found = difference(&mut host, &recording.sequence, told);
+        let reported = &mut Reported::default();
+        let found = difference(&mut host, &recording.sequence, reported);
         assert_eq!(found, None, "{}", path.display());
         let account = Account::of(&host.run(&recording.sequence)[0]);
         let here = sums(&account);

@@ -50,7 +50,7 @@ pub(super) fn account(notes: &Notes, end: u64, missed: [u64; 3]) -> (Account, Lo
 }
 
 /// A thread is in one state from one thing that is seen of it to the next. Who is seen to leave a
-/// core has run until then; what one does between two arrivals cannot be told.
+/// core has run until then; what one does between two arrivals cannot be reported.
 fn life_sums(life: &Life, end: u64) -> ThreadSums {
     let last = life.death.unwrap_or(end);
     let mut sums = [last - life.birth, 0, 0, 0, 0, 0];

@@ -49,8 +49,8 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
         strip.push(of("collector", value, "of the machine's CPU, while it watched"));
     }
     if let Some(ledger) = findings.ledgers.iter().find(|one| one.level == findings.focus) {
-        let value = number::plain_percent(ledger.core.closes_to);
-        strip.push(of("ledger closes to", value, "what it could not place, of all cores"));
+        let value = number::plain_percent(ledger.core.unaccounted);
+        strip.push(of("unaccounted", value, "what it could not place, of all cores"));
         if let Some(part) = words::shared_out(&ledger.core) {
             let meaning = "of all cores: charged to no wait, split over what was blocked";
             strip.push(of("idle shared out", number::plain_percent(part), meaning));
@@ -152,7 +152,7 @@ pub(super) fn protocol(findings: &Findings) -> Vec<Fact> {
         fact("launches of each variant", protocol.starts.to_string()),
         fact(
             "repeated, kept though disturbed, failed",
-            format!("{}, {}, {}", protocol.repeated, protocol.kept_polluted, protocol.failed),
+            format!("{}, {}, {}", protocol.repeated, protocol.kept_disturbed, protocol.failed),
         ),
         fact("warm-up", steady),
         fact("stopped by", protocol.stopped_by.as_str()),
@@ -169,7 +169,7 @@ pub(super) fn protocol(findings: &Findings) -> Vec<Fact> {
             "drift on the absolute scale",
             format!("±{}", number::plain_percent(findings.curve.drift)),
         ),
-        fact("CPU of other processes", number::plain_percent(protocol.foreign)),
+        fact("CPU of other processes", number::plain_percent(protocol.others)),
         fact("steal", number::plain_percent(protocol.steal)),
         fact("seed", protocol.seed.to_string()),
     ]);

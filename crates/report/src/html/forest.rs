@@ -8,7 +8,7 @@ use crate::number;
 use crate::words;
 use kneepoint_vocab::findings::{Effect, Verdict};
 use kneepoint_vocab::record::Proof;
-use kneepoint_vocab::{ArmRole, Findings, Ratio, Unit};
+use kneepoint_vocab::{Findings, Ratio, Unit, VariantRole};
 
 /// Height of a strip in pixels.
 const STRIP: f64 = 40.0;
@@ -36,15 +36,15 @@ pub(super) struct Forest<'a> {
     pub(super) table: Markup,
 }
 
-/// All arms with a ratio or a verdict: treatments in the recipe's order, then the controls.
+/// All variants with a ratio or a verdict: treatments in the recipe's order, then the controls.
 pub(super) fn forest(findings: &Findings) -> Forest<'_> {
     let scale = scale(findings);
     let of = |control: bool| {
         findings
             .effects
             .iter()
-            .filter(move |effect| (effect.role != ArmRole::Treatment) == control)
-            .filter(|effect| effect.role != ArmRole::Baseline)
+            .filter(move |effect| (effect.role != VariantRole::Treatment) == control)
+            .filter(|effect| effect.role != VariantRole::Baseline)
     };
     let rows = of(false).chain(of(true)).map(|effect| view(findings, effect, &scale)).collect();
     Forest { rows, axis: axis(&scale), table: table(findings).folded("All variants in numbers") }
@@ -88,7 +88,7 @@ fn view<'a>(findings: &Findings, effect: &'a Effect, scale: &Scale) -> EffectVie
         class: words::verdict_class(effect.verdict),
         effort,
         proofs: &effect.proofs,
-        control: effect.role != ArmRole::Treatment,
+        control: effect.role != VariantRole::Treatment,
     }
 }
 

@@ -212,7 +212,7 @@ fn readout(findings: &Findings, level: &LevelLines<'_>) -> Markup {
 /// Every line at every level. Lines are the same where kind and words are.
 fn table(levels: &[LevelLines<'_>], axis: Axis, which: Which) -> Table {
     let name = |level: Level| format!("at {}", axis.tick(level));
-    let unit = if which == Which::Core { "cores" } else { "time an operation" };
+    let unit = if which == Which::Core { "cores" } else { "time per operation" };
     let head = levels.iter().map(|level| name(level.ledger.level));
     let mut table = Table::new(std::iter::once(unit.to_owned()).chain(head));
     let mut keys: Vec<(LineKind, &str)> = levels
@@ -235,9 +235,9 @@ fn table(levels: &[LevelLines<'_>], axis: Axis, which: Which) -> Table {
     };
     table.row(std::iter::once("all".to_owned()).chain(levels.iter().map(total)));
     let closes = levels.iter().map(|level| match which {
-        Which::Core => number::plain_percent(level.ledger.core.closes_to),
-        Which::Thread => number::plain_percent(level.ledger.thread.closes_to),
+        Which::Core => number::plain_percent(level.ledger.core.unaccounted),
+        Which::Thread => number::plain_percent(level.ledger.thread.unaccounted),
     });
-    table.row(std::iter::once("closes to".to_owned()).chain(closes));
+    table.row(std::iter::once("unaccounted".to_owned()).chain(closes));
     table
 }

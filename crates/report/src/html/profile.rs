@@ -178,13 +178,13 @@ fn measured(profile: &Profile) -> Markup {
     row("kernel", host.kernel.clone());
     row("distribution", host.distribution.clone());
     row("watched", number::plain_seconds(profile.watched));
-    row("not accounted for", number::plain_percent(profile.closes_to));
+    row("not accounted for", number::plain_percent(profile.unaccounted));
     for (name, value) in &profile.settings {
         row(name, value.clone());
     }
     if let Some(operations) = &profile.operations {
         row("operations/s", number::rate(&operations.rate).to_string());
-        row("CPU for an operation", number::seconds(&operations.cpu).to_string());
+        row("CPU per operation", number::seconds(&operations.cpu).to_string());
     }
     if let Some(switches) = profile.switches {
         row("switches/s", number::plain_rate(switches));

@@ -60,7 +60,7 @@ fn picture(
     (lines, all && apart)
 }
 
-/// A treated arm at the same levels, and how far it scales: beside them where the name of the
+/// A treated variant at the same levels, and how far it scales: beside them where the name of the
 /// treatment has room there, else below.
 fn treated_row(
     treated: &TreatedCurve,
@@ -89,12 +89,12 @@ fn treated_row(
     vec![line, Line::new(Style::Plain, "  ").then(Style::Faint, &note)]
 }
 
-/// What stands left of a treated arm's row.
+/// What stands left of a treated variant's row.
 pub(super) const TREATED: &str = "treated";
 /// Columns in which a note still says how far it scales and begins to name the treatment.
 const LEAST_NOTE: usize = 30;
 
-/// How far a treated arm scales, and which it is.
+/// How far a treated variant scales, and which it is.
 pub(super) fn treated_note(treated: &TreatedCurve, axis: Axis) -> String {
     format!("{}: {}", words::rise(treated, axis), text::disarm(&treated.label))
 }

@@ -25,10 +25,10 @@ impl Style {
             Self::Bad => Some("31"),
             Self::Kind(kind) => Some(match kind {
                 LineKind::Useful | LineKind::Running => "32",
-                LineKind::Inflated => "33",
+                LineKind::ExtraCpu => "33",
                 LineKind::Kernel => "31",
                 LineKind::IdleLock | LineKind::IdleKernelLock => "34",
-                LineKind::IdleDevice | LineKind::IdlePeer => "35",
+                LineKind::IdleDevice | LineKind::IdleThread => "35",
                 LineKind::IdleScheduler | LineKind::Runnable => "36",
                 _ => "90",
             }),

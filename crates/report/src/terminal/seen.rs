@@ -18,16 +18,16 @@ const THREADS: usize = 3;
 
 /// At most `most` lines, the most telling first.
 pub(super) fn lines(findings: &Findings, width: usize, most: usize) -> Vec<Line> {
-    let mut told: Vec<(&str, String)> = Vec::new();
+    let mut reported: Vec<(&str, String)> = Vec::new();
     if let Some(generator) = &findings.generator {
-        told.push(("load", words::generator(generator)));
+        reported.push(("load", words::generator(generator)));
     }
     let level = findings.instruments.iter().find(|level| level.level == findings.focus);
     let driven = findings.generator.is_some() || focus(findings).is_none();
     if let Some(level) = level.filter(|_| driven) {
         let room = width.saturating_sub(NAME);
-        told.extend(top(level, room).map(|line| ("top", line)));
-        told.extend(level.vmstat.as_ref().map(|line| ("vmstat", vmstat(line))));
+        reported.extend(top(level, room).map(|line| ("top", line)));
+        reported.extend(level.vmstat.as_ref().map(|line| ("vmstat", vmstat(line))));
     }
     if let Some(counts) = &findings.counts {
         let mut said = words::counts(counts);
@@ -36,13 +36,13 @@ pub(super) fn lines(findings: &Findings, width: usize, most: usize) -> Vec<Line>
             let worst = number::plain_percent(counts.worst);
             said = format!("generator and server agree, worst {worst}: {}", counts.counter);
         }
-        told.push(("counts", said));
+        reported.push(("counts", said));
     }
-    told.truncate(most);
+    reported.truncate(most);
     let line = |(name, said): (&str, String)| {
         Line::new(Style::Plain, &text::pad(name, NAME)).then(Style::Faint, &said)
     };
-    told.into_iter().map(line).collect()
+    reported.into_iter().map(line).collect()
 }
 
 /// Saturated threads, else the busiest; whole names only, as many as fit.

@@ -186,7 +186,7 @@ fn block(
     vec![rates, drawn.to(column).then(Style::Faint, &peak)]
 }
 
-/// A treated arm on the focus's cores, and how far it scales.
+/// A treated variant on the focus's cores, and how far it scales.
 fn treated_row(
     series: &Series<'_>,
     treated: &TreatedCurve,

@@ -5,7 +5,7 @@ use crate::number;
 use crate::text;
 use crate::words::{self, Axis};
 use kneepoint_vocab::findings::{Cause, Effect, HolderState, Verdict};
-use kneepoint_vocab::{ArmRole, Findings, Unit};
+use kneepoint_vocab::{Findings, Unit, VariantRole};
 
 /// Below this width a share or a ratio has a line of its own.
 const NARROW: usize = 60;
@@ -151,7 +151,7 @@ fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line>
 /// Treatments in the recipe's order, decided ones first where not all fit.
 pub(super) fn effects(findings: &Findings, axis: Axis, width: usize, most: usize) -> Vec<Line> {
     let tried: Vec<&Effect> =
-        findings.effects.iter().filter(|effect| effect.role == ArmRole::Treatment).collect();
+        findings.effects.iter().filter(|effect| effect.role == VariantRole::Treatment).collect();
     if tried.is_empty() || most == 0 {
         return Vec::new();
     }
@@ -168,7 +168,7 @@ pub(super) fn effects(findings: &Findings, axis: Axis, width: usize, most: usize
     let widest = shown.iter().map(|effect| text::columns(&ratio(effect).interval)).max();
     let room = widest.unwrap_or(0).max(12) + 1;
     for (index, effect) in shown.iter().enumerate() {
-        let above = index > 0 && shown[index - 1].arm == effect.over;
+        let above = index > 0 && shown[index - 1].variant == effect.over;
         lines.extend(effect_lines(findings, effect, above, (width, room)));
     }
     lines

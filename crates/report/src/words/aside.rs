@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ways_of_idle_cores_are_told_apart() {
+    fn the_ways_of_idle_cores_are_distinguished() {
         let idle = IdleAccount {
             charged: Estimate::of(0.61, 0.5, 0.7),
             handed_over: Estimate::of(0.2, 0.1, 0.3),
@@ -119,7 +119,7 @@ mod tests {
         let core = CoreLedger {
             lines: Vec::new(),
             total: Cores(2.0),
-            closes_to: Ratio(0.0),
+            unaccounted: Ratio(0.0),
             idle: Some(idle),
             demand: Estimate::of(1.0, 1.0, 1.0),
             demand_reference: Seconds(1.0),

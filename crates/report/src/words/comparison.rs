@@ -13,7 +13,7 @@ use kneepoint_vocab::{Estimate, Level, Seconds};
 /// What two directories cannot be.
 pub(crate) const NO_PAIR: &str = "Two dates are not a pair: nothing was interleaved, and what \
                                   changed on the machine between them is in every ratio.";
-/// What differs is told in so many lines.
+/// What differs is reported in so many lines.
 const MOST_UNLIKE: usize = 12;
 /// Columns of one value that differs.
 const LONGEST: usize = 60;

@@ -21,11 +21,11 @@ pub(crate) fn source(findings: &Findings) -> Option<String> {
     if !imported(findings) {
         return None;
     }
-    let told = |(name, value): &(String, String)| {
+    let reported = |(name, value): &(String, String)| {
         let tool = name.strip_prefix("imported from")?.trim().to_owned();
         Some(if tool.is_empty() { value.clone() } else { format!("{tool}: {value}") })
     };
-    let all: Vec<String> = findings.host.notes.iter().filter_map(told).collect();
+    let all: Vec<String> = findings.host.notes.iter().filter_map(reported).collect();
     let first = all.first().map_or("another tool", String::as_str);
     let more = if all.len() > 1 { format!(" and {} more", all.len() - 1) } else { String::new() };
     Some(format!("from {first}{more}"))
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_odd_sum_is_told() {
+    fn only_an_odd_sum_is_reported() {
         let count = kneepoint_vocab::Count(1.0);
         let mut line = Vmstat {
             runnable: count,

@@ -90,8 +90,8 @@ fn add<'a>(node: &'a FlameNode, path: &mut Vec<&'a str>, times: &mut BTreeMap<&'
 pub(crate) fn busiest(root: &FlameNode) -> Vec<String> {
     let all = root.weight.get();
     let named = functions(root).into_iter().take(NAMED).filter(|(_, times)| times.own > 0.0);
-    let told = named
+    let reported = named
         .filter(|_| all > 0.0)
         .map(|(name, times)| format!("{name} {}", number::plain_percent(Ratio(times.own / all))));
-    told.collect()
+    reported.collect()
 }

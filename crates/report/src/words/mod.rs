@@ -22,7 +22,7 @@ use crate::number;
 use kneepoint_vocab::findings::{
     Cause, CauseKind, Curve, Effect, LineKind, Severity, Shape, TreatedCurve, Verdict,
 };
-use kneepoint_vocab::{ArmRole, Findings, Level, Proven, Tier};
+use kneepoint_vocab::{Findings, Level, Proven, Tier, VariantRole};
 
 /// What varies along a run's levels, and so how a level is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,15 +94,15 @@ pub(crate) fn counted(number: u32, noun: &str) -> String {
 pub(crate) const fn class(kind: LineKind) -> &'static str {
     match kind {
         LineKind::Useful => "k-useful",
-        LineKind::Inflated => "k-inflated",
+        LineKind::ExtraCpu => "k-extra-cpu",
         LineKind::Kernel => "k-kernel",
         LineKind::Generator => "k-generator",
         LineKind::Interrupt => "k-interrupt",
-        LineKind::Foreign => "k-foreign",
+        LineKind::Others => "k-others",
         LineKind::IdleLock => "k-idle-lock",
         LineKind::IdleKernelLock => "k-idle-kernel-lock",
         LineKind::IdleDevice => "k-idle-device",
-        LineKind::IdlePeer => "k-idle-peer",
+        LineKind::IdleThread => "k-idle-thread",
         LineKind::IdleOther => "k-idle-other",
         LineKind::IdleScheduler => "k-idle-scheduler",
         LineKind::IdleNoWork => "k-idle-no-work",
@@ -117,17 +117,17 @@ pub(crate) const fn order(kind: LineKind) -> u8 {
     match kind {
         LineKind::Useful => 0,
         LineKind::Running => 1,
-        LineKind::Inflated => 2,
+        LineKind::ExtraCpu => 2,
         LineKind::Kernel => 3,
         LineKind::Generator => 4,
         LineKind::Interrupt => 5,
-        LineKind::Foreign => 6,
+        LineKind::Others => 6,
         LineKind::Runnable => 7,
         LineKind::IdleScheduler => 8,
         LineKind::IdleLock => 9,
         LineKind::IdleKernelLock => 10,
         LineKind::IdleDevice => 11,
-        LineKind::IdlePeer => 12,
+        LineKind::IdleThread => 12,
         LineKind::IdleOther => 13,
         LineKind::IdleNoWork => 14,
         LineKind::Unattributed => 15,
@@ -138,15 +138,15 @@ pub(crate) const fn order(kind: LineKind) -> u8 {
 pub(crate) const fn line_word(kind: LineKind) -> &'static str {
     match kind {
         LineKind::Useful => "useful",
-        LineKind::Inflated => "extra CPU",
+        LineKind::ExtraCpu => "extra CPU",
         LineKind::Kernel => "kernel",
         LineKind::Generator => "generator",
         LineKind::Interrupt => "interrupts",
-        LineKind::Foreign => "others",
+        LineKind::Others => "others",
         LineKind::IdleLock => "idle: lock",
         LineKind::IdleKernelLock => "idle: kernel",
         LineKind::IdleDevice => "idle: device",
-        LineKind::IdlePeer => "idle: thread",
+        LineKind::IdleThread => "idle: thread",
         LineKind::IdleOther => "idle: other",
         LineKind::IdleScheduler => "idle: sched",
         LineKind::IdleNoWork => "unused",
@@ -159,7 +159,7 @@ pub(crate) const fn line_word(kind: LineKind) -> &'static str {
 /// The words of a ledger line, where its label alone would not say what it counts.
 pub(crate) fn line_label(kind: LineKind, label: &str) -> &str {
     match (kind, label) {
-        (LineKind::Inflated, "other functions") => "extra CPU over other functions",
+        (LineKind::ExtraCpu, "other functions") => "extra CPU over other functions",
         (LineKind::Useful, "useful") => "useful: operations at their least CPU",
         (LineKind::IdleScheduler, "idle beside runnable threads") => {
             "idle while a thread was ready to run"
@@ -176,7 +176,7 @@ pub(crate) const fn cause_word(kind: CauseKind) -> &'static str {
         CauseKind::Kernel => "kernel",
         CauseKind::Function => "function",
         CauseKind::Device => "device",
-        CauseKind::Peer => "thread",
+        CauseKind::Thread => "thread",
         CauseKind::Scheduler => "scheduler",
         CauseKind::Generator => "generator",
         CauseKind::Other => "other",
@@ -189,9 +189,9 @@ pub(crate) const fn cause_line(kind: CauseKind) -> LineKind {
         CauseKind::Lock => LineKind::IdleLock,
         CauseKind::KernelLock => LineKind::IdleKernelLock,
         CauseKind::Kernel => LineKind::Kernel,
-        CauseKind::Function => LineKind::Inflated,
+        CauseKind::Function => LineKind::ExtraCpu,
         CauseKind::Device => LineKind::IdleDevice,
-        CauseKind::Peer => LineKind::IdlePeer,
+        CauseKind::Thread => LineKind::IdleThread,
         CauseKind::Scheduler => LineKind::IdleScheduler,
         CauseKind::Generator => LineKind::Generator,
         CauseKind::Other => LineKind::IdleOther,
@@ -216,13 +216,14 @@ pub(crate) fn verdict(verdict: Verdict) -> String {
 
 /// The verdict on an effect, and whether its change was proven active at all.
 pub(crate) fn outcome(effect: &Effect) -> String {
-    if effect.role != ArmRole::Treatment && matches!(effect.verdict, Verdict::Undecided { .. }) {
+    if effect.role != VariantRole::Treatment && matches!(effect.verdict, Verdict::Undecided { .. })
+    {
         // No verdict is asked of a control.
         return "a check".to_owned();
     }
     let verdict = verdict(effect.verdict);
     match effect.proven {
-        Proven::Unproven if effect.role == ArmRole::Treatment => format!("{verdict}; unproven"),
+        Proven::Unproven if effect.role == VariantRole::Treatment => format!("{verdict}; unproven"),
         _ => verdict,
     }
 }
@@ -271,7 +272,7 @@ pub(crate) const fn tier(tier: Option<Tier>) -> &'static str {
 pub(crate) fn knee(curve: &Curve, axis: Axis) -> String {
     let knee = &curve.knee;
     if curve.points.len() == 1 {
-        return "not told by one level".to_owned();
+        return "not shown by one level".to_owned();
     }
     if knee.beyond_last {
         return curve.points.last().map_or_else(
@@ -288,7 +289,7 @@ pub(crate) fn knee(curve: &Curve, axis: Axis) -> String {
     format!("at {at} [{}–{}]", tick.tick(knee.low), tick.tick(knee.high))
 }
 
-/// How far a treated arm scales, in a clause: `rises to 1.90× at 2`.
+/// How far a treated variant scales, in a clause: `rises to 1.90× at 2`.
 pub(crate) fn rise(treated: &TreatedCurve, axis: Axis) -> String {
     let rises = treated.speedup.value.0 > 1.0;
     let first = treated.curve.points.first().map(|point| axis.tick(point.level));
@@ -301,7 +302,7 @@ pub(crate) fn rise(treated: &TreatedCurve, axis: Axis) -> String {
     }
 }
 
-/// A treated arm's curve in sentences, beside the baseline's.
+/// A treated variant's curve in sentences, beside the baseline's.
 pub(crate) fn treated(treated: &TreatedCurve, axis: Axis) -> String {
     let further = number::factor(&treated.further);
     let verdict = if treated.further.low.0 > 1.0 {
@@ -343,10 +344,10 @@ pub(crate) fn short_distribution(name: &str) -> String {
     kept.collect::<Vec<_>>().join(" ")
 }
 
-/// The label of the arm that cured a cause, with its ratio.
+/// The label of the variant that cured a cause, with its ratio.
 pub(crate) fn cure<'a>(findings: &'a Findings, cause: &Cause) -> Option<&'a Effect> {
-    let arm = cause.cured_by.as_ref()?;
-    findings.effects.iter().find(|effect| &effect.arm == arm)
+    let variant = cause.cured_by.as_ref()?;
+    findings.effects.iter().find(|effect| &effect.variant == variant)
 }
 
 /// What a decided effect did to throughput: `6.8k → 20.7k`; nothing where that is not known.
@@ -354,7 +355,7 @@ pub(crate) fn gain(findings: &Findings, effect: &Effect) -> Option<String> {
     if !matches!(effect.verdict, Verdict::Better | Verdict::Worse) {
         return None;
     }
-    let before = match findings.effects.iter().find(|other| other.arm == effect.over) {
+    let before = match findings.effects.iter().find(|other| other.variant == effect.over) {
         Some(other) => other.throughput?.value,
         None => {
             let tried = findings.effects_at.unwrap_or(findings.focus);
@@ -367,10 +368,10 @@ pub(crate) fn gain(findings: &Findings, effect: &Effect) -> Option<String> {
 
 /// What an effect is measured against: nothing where that is the baseline.
 pub(crate) fn over(findings: &Findings, effect: &Effect) -> Option<String> {
-    if effect.over.0 == kneepoint_vocab::ArmId::BASELINE {
+    if effect.over.0 == kneepoint_vocab::VariantId::BASELINE {
         return None;
     }
-    let named = findings.effects.iter().find(|other| other.arm == effect.over);
+    let named = findings.effects.iter().find(|other| other.variant == effect.over);
     Some(named.map_or_else(|| effect.over.0.clone(), |other| other.label.clone()))
 }
 

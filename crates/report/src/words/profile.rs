@@ -7,14 +7,14 @@ use kneepoint_vocab::{Profile, Ratio, Unit};
 /// What a line is. CPU of a function is neither more nor less than it should be: nobody knows.
 pub(crate) const fn kind(kind: LineKind) -> &'static str {
     match kind {
-        LineKind::Useful | LineKind::Inflated => "CPU",
+        LineKind::Useful | LineKind::ExtraCpu => "CPU",
         LineKind::Kernel => "kernel",
         LineKind::Generator => "generator",
         LineKind::Interrupt => "interrupts",
-        LineKind::Foreign => "others",
+        LineKind::Others => "others",
         LineKind::IdleLock | LineKind::IdleKernelLock => "lock",
         LineKind::IdleDevice => "device",
-        LineKind::IdlePeer => "peer",
+        LineKind::IdleThread => "thread",
         LineKind::IdleOther => "wait",
         LineKind::IdleScheduler => "scheduler",
         LineKind::IdleNoWork => "no work",

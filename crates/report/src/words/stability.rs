@@ -36,7 +36,7 @@ mod tests {
     use kneepoint_vocab::{FirstFailure, Level, Nanos};
 
     #[test]
-    fn failures_are_counted_and_the_first_is_told() {
+    fn failures_are_counted_and_the_first_is_reported() {
         let fine = ClassStability { class: "cpu".into(), runs: 3, failed: 0, first: None };
         let first = Some(FirstFailure {
             level: Level { clients: 8, cores: 2 },

@@ -82,7 +82,7 @@ pub(crate) fn trust(findings: &Findings) -> Trust {
         figures.push(format!("collector {} of CPU", number::percent(cost).value));
     }
     let ledger = findings.ledgers.iter().find(|ledger| ledger.level == findings.focus);
-    let open = ledger.map(|ledger| ledger.core.closes_to).filter(|open| open.get() > GAPING);
+    let open = ledger.map(|ledger| ledger.core.unaccounted).filter(|open| open.get() > GAPING);
     figures.extend(open.map(|open| format!("{} unaccounted", number::plain_percent(open))));
     let shared = ledger.and_then(|ledger| shared_out(&ledger.core));
     let shared = shared.filter(|shared| shared.get() > GAPING);

@@ -2,7 +2,7 @@
 
 use super::about;
 use kneepoint_vocab::findings::{Cause, CauseKind, FlameNode, HolderState};
-use kneepoint_vocab::{ArmId, Ratio, Seconds};
+use kneepoint_vocab::{Ratio, Seconds, VariantId};
 
 /// A name as C++ gives them.
 pub(super) const LONG: &str = "std::_Rb_tree<std::pair<std::basic_string<char, \
@@ -163,7 +163,7 @@ fn lock() -> Cause {
         stacks: Some(waiting()),
         waker_stacks: Some(waking()),
         stacks_complete: Some(Ratio(0.991)),
-        cured_by: Some(ArmId::new("private-cache")),
+        cured_by: Some(VariantId::new("private-cache")),
         ..plain(
             "lock-1",
             CauseKind::Lock,
@@ -183,7 +183,7 @@ fn kernel() -> Cause {
             "kernel-1",
             CauseKind::Kernel,
             "kernel: futex",
-            "Sleeping and waking on the mutex costs 72 µs of kernel CPU an operation; one \
+            "Sleeping and waking on the mutex costs 72 µs of kernel CPU per operation; one \
              client pays \
              none.",
         )
@@ -212,7 +212,7 @@ fn function() -> Cause {
             "function-1",
             CauseKind::Function,
             LONG,
-            "This function takes more CPU an operation than with one client.",
+            "This function takes more CPU per operation than with one client.",
         )
     }
 }

@@ -1,8 +1,8 @@
-//! Treatments of the synthetic findings, with the control and the arm without a collector.
+//! Treatments of the synthetic findings, with the control and the variant without a collector.
 
 use kneepoint_vocab::findings::{Effect, Verdict};
 use kneepoint_vocab::record::{Proof, Proven};
-use kneepoint_vocab::{ArmId, ArmRole, Estimate, Ratio, Seconds};
+use kneepoint_vocab::{Estimate, Ratio, Seconds, VariantId, VariantRole};
 
 /// Four treatments, one of them on top of another and one not active; then the controls.
 pub(super) fn effects() -> Vec<Effect> {
@@ -77,7 +77,7 @@ pub(super) fn effects() -> Vec<Effect> {
 fn controls() -> [Effect; 2] {
     [
         Effect {
-            role: ArmRole::Control,
+            role: VariantRole::Control,
             ..tried(
                 "control",
                 "A/A control: the baseline again",
@@ -87,7 +87,7 @@ fn controls() -> [Effect; 2] {
             )
         },
         Effect {
-            role: ArmRole::Unprobed,
+            role: VariantRole::Unprobed,
             ..tried(
                 "unprobed",
                 "collector detached",
@@ -108,16 +108,16 @@ fn proof(what: &str, expected: &str, found: &str) -> Proof {
     }
 }
 
-fn tried(arm: &str, label: &str, over: &str, ratio: [f64; 3], verdict: Verdict) -> Effect {
+fn tried(variant: &str, label: &str, over: &str, ratio: [f64; 3], verdict: Verdict) -> Effect {
     let [value, low, high] = ratio;
     let spread = (high / low).ln() * 0.8;
     let offsets = [-0.9, 0.4, 0.1, -0.3, 0.8, -0.6, 0.2, 0.6, -0.1, -0.4, 0.9, -0.7];
     let base = if over == "baseline" { 4_604.0 } else { 18_650.0 };
     Effect {
-        arm: ArmId::new(arm),
-        role: ArmRole::Treatment,
+        variant: VariantId::new(variant),
+        role: VariantRole::Treatment,
         label: label.to_owned(),
-        over: ArmId::new(over),
+        over: VariantId::new(over),
         changes: Vec::new(),
         ratio: Some(Estimate::of(value, low, high)),
         throughput: Some(Estimate::of(value * base, low * base, high * base)),

@@ -105,7 +105,7 @@ fn protocol() -> Protocol {
         elapsed: Seconds(52.4),
         slices: 96,
         repeated: 3,
-        kept_polluted: 0,
+        kept_disturbed: 0,
         failed: 0,
         slice: Seconds(0.5),
         sweep_blocks: 6,
@@ -114,7 +114,7 @@ fn protocol() -> Protocol {
         seed: 7,
         stopped_by: kneepoint_vocab::StoppedBy::PlannedBlocks,
         steady: true,
-        foreign: Ratio(0.006),
+        others: Ratio(0.006),
         steal: Ratio(0.0007),
     }
 }
@@ -175,7 +175,7 @@ type Row = (LineKind, &'static str, [f64; 5], Option<&'static str>);
 
 /// Cores at 1, 2, 4, 8 and 16 clients. `useful` is X · D_ref, and `idle for lock` what is left.
 const CORE_ROWS: [Row; 8] = [
-    (LineKind::Inflated, "sqlite3VdbeExec", [0.0, 0.01, 0.03, 0.03, 0.03], Some("function-1")),
+    (LineKind::ExtraCpu, "sqlite3VdbeExec", [0.0, 0.01, 0.03, 0.03, 0.03], Some("function-1")),
     (LineKind::Kernel, "kernel: futex", [0.0, 0.33, 0.41, 0.38, 0.38], Some("kernel-1")),
     (LineKind::Kernel, "kernel: other", [0.0, 0.06, 0.09, 0.08, 0.08], None),
     (
@@ -184,8 +184,8 @@ const CORE_ROWS: [Row; 8] = [
         [0.0, 0.06, 0.1, 0.19, 0.2],
         Some("scheduler-1"),
     ),
-    (LineKind::Foreign, "other processes", [0.01, 0.012, 0.011, 0.013, 0.012], None),
-    (LineKind::Foreign, "Kneepoint itself", [0.004, 0.018, 0.017, 0.018, 0.019], None),
+    (LineKind::Others, "other processes", [0.01, 0.012, 0.011, 0.013, 0.012], None),
+    (LineKind::Others, "Kneepoint itself", [0.004, 0.018, 0.017, 0.018, 0.019], None),
     (LineKind::IdleNoWork, "no clients to run", [1.0, 0.0, 0.0, 0.0, 0.0], None),
     (LineKind::Unattributed, "unattributed", [0.003, 0.006, -0.004, 0.005, 0.004], None),
 ];
@@ -226,7 +226,7 @@ fn core(index: usize, x: f64) -> CoreLedger {
     let lock = line(LineKind::IdleLock, "idle for sqlite3BtreeEnter", 2.0 - sum, Some("lock-1"));
     lines.insert(5, lock);
     CoreLedger {
-        closes_to: Ratio(CORE_ROWS[7].2[index].abs() / 2.0),
+        unaccounted: Ratio(CORE_ROWS[7].2[index].abs() / 2.0),
         idle: None,
         lines,
         total: Cores(2.0),
@@ -250,7 +250,7 @@ fn thread(index: usize, clients: u32, x: f64) -> ThreadLedger {
     let left = 1.0 - THREAD_ROWS.iter().map(|row| row.2[index]).sum::<f64>() - 0.004;
     lines.push(line(LineKind::IdleLock, "blocked on sqlite3BtreeEnter", left, Some("lock-1")));
     lines.push(line(LineKind::Unattributed, "unattributed", 0.004, None));
-    ThreadLedger { lines, per_operation: Seconds(life), closes_to: Ratio(0.004), idle_threads: 1 }
+    ThreadLedger { lines, per_operation: Seconds(life), unaccounted: Ratio(0.004), idle_threads: 1 }
 }
 
 fn collector() -> Collector {

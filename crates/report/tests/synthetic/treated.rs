@@ -2,7 +2,7 @@
 
 use super::about;
 use kneepoint_vocab::findings::{Knee, Shape, TreatedCurve};
-use kneepoint_vocab::{ArmId, Estimate, Findings};
+use kneepoint_vocab::{Estimate, Findings, VariantId};
 
 /// The findings with the curve of private page caches: as fast as the baseline at its first level,
 /// and 1.94 times that from the second on.
@@ -19,7 +19,7 @@ pub(crate) fn beside(mut all: Findings) -> Findings {
     curve.shape = Shape::Flat;
     curve.fits.clear();
     all.treated.push(TreatedCurve {
-        arm: ArmId::new("private-cache"),
+        variant: VariantId::new("private-cache"),
         label: "private page caches".to_owned(),
         curve,
         by_cores: Vec::new(),

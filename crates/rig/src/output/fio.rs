@@ -173,28 +173,29 @@ fn response(directions: &[&Direction]) -> Response {
     let mut response = Response::default();
     let (mut sum, mut count) = (0.0, 0.0);
     for direction in directions {
-        let Some(told) = direction.whole.as_ref().or(direction.completion.as_ref()) else {
+        let Some(reported) = direction.whole.as_ref().or(direction.completion.as_ref()) else {
             continue;
         };
         #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
         let weight = direction.total as f64;
-        sum += told.mean * weight;
+        sum += reported.mean * weight;
         count += weight;
-        response.longest = response.longest.max(nanos(told.max));
+        response.longest = response.longest.max(nanos(reported.max));
     }
     response.mean = if count > 0.0 { nanos(sum / count) } else { None };
     if let [only] = directions {
         // Newer versions put percentiles of the whole beside those of the completion.
-        let told = [&only.whole, &only.completion].into_iter().flatten();
-        let percentiles = told.map(|told| &told.percentile).find(|told| !told.is_empty());
+        let reported = [&only.whole, &only.completion].into_iter().flatten();
+        let percentiles =
+            reported.map(|reported| &reported.percentile).find(|reported| !reported.is_empty());
         response.percentiles = percentiles
             .into_iter()
             .flatten()
             .filter_map(|(percent, value)| Some((percent.parse().ok()?, nanos(*value)?)))
             .collect();
     } else {
-        let told = directions.iter().filter_map(|moved| moved.whole.as_ref());
-        response.percentiles = merged(told);
+        let reported = directions.iter().filter_map(|moved| moved.whole.as_ref());
+        response.percentiles = merged(reported);
     }
     response
 }
@@ -202,7 +203,7 @@ fn response(directions: &[&Direction]) -> Response {
 /// Percentiles of all that was counted in bins; none where there are no bins.
 fn merged<'a>(all: impl Iterator<Item = &'a Completion>) -> Vec<(f64, Nanos)> {
     let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
-    for (value, count) in all.flat_map(|told| &told.bins) {
+    for (value, count) in all.flat_map(|reported| &reported.bins) {
         let bin = bins.entry(*value).or_default();
         *bin = bin.saturating_add(*count);
     }

@@ -46,7 +46,7 @@ pub fn parse_all(text: &str) -> Result<Vec<Measured>, OutputError> {
     reports.into_iter().map(Report::measured).collect()
 }
 
-/// What one report has told so far.
+/// What one report has said so far.
 #[derive(Default)]
 struct Report {
     line: usize,
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(report.response.mean, Some(Nanos(720_000)));
         assert_eq!(report.response.longest, Some(Nanos(3_470_000)));
         assert_eq!(report.response.percentiles, [(95.0, Nanos(900_000))]);
-        assert_eq!(report.response.latency(), None, "no median is told");
+        assert_eq!(report.response.latency(), None, "no median is reported");
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_one_after_the_other_are_told_apart() {
+    fn reports_one_after_the_other_are_distinguished() {
         let both = format!("{OLTP}{CPU}");
         let reports = parse_all(&both).unwrap();
         assert_eq!(reports.iter().map(|r| r.operations).collect::<Vec<_>>(), [5524, 4701]);

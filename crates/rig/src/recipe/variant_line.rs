@@ -6,7 +6,7 @@ use crate::environment::words_of;
 use crate::search_path::SearchPath;
 use crate::treatment::Treatment;
 use crate::workload::command;
-use kneepoint_vocab::ArmId;
+use kneepoint_vocab::VariantId;
 use std::collections::BTreeMap;
 
 /// Longest id.
@@ -66,7 +66,7 @@ impl Recipe {
 
     fn fitting(&self, id: String, name: &str, said: Said) -> Result<Treatment, String> {
         let over = match said.over {
-            Some(over) if over != ArmId::BASELINE => Some(self.earlier(&over)?),
+            Some(over) if over != VariantId::BASELINE => Some(self.earlier(&over)?),
             _ => None,
         };
         let mut set = said.set;
@@ -102,7 +102,7 @@ impl Recipe {
         let named = |other: &&Treatment| other.id == name || other.id == id_of(name);
         let known = || {
             let ids = self.treatments.iter().map(|other| other.id.as_str());
-            std::iter::once(ArmId::BASELINE).chain(ids).collect::<Vec<_>>().join(", ")
+            std::iter::once(VariantId::BASELINE).chain(ids).collect::<Vec<_>>().join(", ")
         };
         let found = self.treatments.iter().find(named).map(|other| other.id.clone());
         found.ok_or_else(|| {
@@ -116,11 +116,11 @@ impl Recipe {
         let own = self.workload.needs(&self.settings, &path);
         let needs = self.workload.needs(&self.settings_of(variant), &path);
         let lacking = needs.into_iter().filter(|need| !need.here && !own.contains(need));
-        let told = lacking.map(|need| match need.package.as_str() {
+        let reported = lacking.map(|need| match need.package.as_str() {
             "" => need.what,
             package => format!("{} (package {package})", need.what),
         });
-        told.collect()
+        reported.collect()
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_variables_and_settings_are_told_apart() {
+    fn a_command_variables_and_settings_are_distinguished() {
         let mut recipe = command();
         let settings = with(&mut recipe, "Patched build: sh -c 'echo {clients}'");
         let words = ["sh", "-c", "echo {clients}"];
@@ -199,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variant_is_told_on_one_line() {
-        for (typed, told) in [
+    fn what_is_no_variant_is_reported_on_one_line() {
+        for (typed, reported) in [
             ("", "write NAME: then"),
             ("sh -c true", "write NAME: then"),
             (": sh", "needs a name"),
@@ -221,7 +221,7 @@ mod tests {
             let mut recipe = command();
             with(&mut recipe, "x: A=1");
             let refused = recipe.add_variant(typed).unwrap_err();
-            assert!(refused.contains(told) && !refused.contains('\n'), "{typed}: {refused}");
+            assert!(refused.contains(reported) && !refused.contains('\n'), "{typed}: {refused}");
             assert_eq!(recipe.treatments.len(), 1);
         }
     }

@@ -4,13 +4,13 @@ use super::error::Misfit;
 use super::parse::{SettingsText, identifier, one_line};
 use crate::treatment::{self, ENVIRONMENT, Treatment};
 use crate::workload::Workload;
-use kneepoint_vocab::ArmId;
+use kneepoint_vocab::VariantId;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
 /// Ids that the controls of every run have.
-const TAKEN: [&str; 3] = [ArmId::BASELINE, ArmId::CONTROL, ArmId::UNPROBED];
+const TAKEN: [&str; 3] = [VariantId::BASELINE, VariantId::CONTROL, VariantId::UNPROBED];
 
 /// A `[[variant]]` stanza.
 #[derive(Deserialize)]
@@ -156,14 +156,14 @@ pub(super) fn is_taken(id: &str) -> bool {
 fn over(stanza: &VariantText, chosen: &[Treatment]) -> Result<Option<String>, Misfit> {
     let Some(over) = &stanza.over else { return Ok(None) };
     let name = over.get_ref();
-    if name == ArmId::BASELINE {
+    if name == VariantId::BASELINE {
         return Ok(None);
     }
     if chosen.iter().any(|other| &other.id == name) {
         return Ok(Some(name.clone()));
     }
     let earlier = chosen.iter().map(|other| other.id.as_str());
-    let known: Vec<&str> = std::iter::once(ArmId::BASELINE).chain(earlier).collect();
+    let known: Vec<&str> = std::iter::once(VariantId::BASELINE).chain(earlier).collect();
     let problem =
         format!("over must be one of those before it: {} (found {name:?})", known.join(", "));
     Err(Misfit::at(over.span(), problem))

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long killed processes may take to be gone, and mounts and devices to become free.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long children of a server that died may take to let go of its shared memory.
 const DETACHING: Duration = Duration::from_secs(3);
 /// How often something that is waited for is looked at.
@@ -130,7 +130,7 @@ impl Action {
 }
 
 /// A process and its descendants. Descendants are found before their parents go: an orphan could
-/// not be told from anybody else's process.
+/// not be distinguished from anybody else's process.
 fn kill(process: u32, started: u64) -> anyhow::Result<()> {
     match start_time(process) {
         Some(found) if found == started => {}
@@ -144,7 +144,7 @@ fn kill(process: u32, started: u64) -> anyhow::Result<()> {
     }
     let begun = Instant::now();
     while family.iter().any(|(pid, born)| start_time(*pid) == Some(*born) && !is_zombie(*pid)) {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             bail!("process {process} or a child of it does not end, though killed");
         }
         std::thread::sleep(GLANCE);
@@ -229,7 +229,7 @@ pub(crate) fn is_zombie(pid: u32) -> bool {
 fn unmount_at(path: &Path) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
-        let busy = begun.elapsed() > PATIENCE;
+        let busy = begun.elapsed() > TIMEOUT;
         let how = if busy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
         match unmount(path, UnmountFlags::NOFOLLOW | how) {
             // Not mounted, or the mount point itself is gone.
@@ -275,7 +275,7 @@ fn patiently(mut act: impl FnMut() -> std::io::Result<()>) -> std::io::Result<()
         match act() {
             Err(error)
                 if error.raw_os_error() == Some(Errno::BUSY.raw_os_error())
-                    && begun.elapsed() < PATIENCE =>
+                    && begun.elapsed() < TIMEOUT =>
             {
                 std::thread::sleep(5 * GLANCE);
             }

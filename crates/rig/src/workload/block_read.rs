@@ -42,12 +42,12 @@ const DD_LENGTH: u64 = 64 << 30;
 #[derive(Clone, Debug)]
 pub struct BlockRead {
     /// How long readers may take to start, and to end once their time is over.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl BlockRead {
-    /// With the patience that suits any machine.
-    pub const STANDARD: Self = Self { patience: Duration::from_secs(20) };
+    /// With the timeout that suits any machine.
+    pub const STANDARD: Self = Self { timeout: Duration::from_secs(20) };
 }
 
 impl Workload for BlockRead {
@@ -91,7 +91,7 @@ impl Workload for BlockRead {
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
-        let name = format!("{}-{}-", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let name = format!("{}-{}-", setup.variant, setup.start).replace(['/', '\0'], "-");
         let folder = tempfile::Builder::new()
             .prefix(&name)
             .tempdir_in(&setup.scratch)
@@ -110,7 +110,7 @@ impl Workload for BlockRead {
             undo: setup.undo.clone(),
             seed: setup.seed,
             max_clients: setup.max_clients,
-            patience: self.patience,
+            timeout: self.timeout,
             proven: Proven::default(),
         };
         system.proven = system.prove()?;
@@ -170,7 +170,7 @@ impl Made {
     fn kind(&self, folder: &Path) -> String {
         match self {
             Self::Loop(device)
-                if device.told("backing_file").starts_with(&*folder.to_string_lossy()) =>
+                if device.reported("backing_file").starts_with(&*folder.to_string_lossy()) =>
             {
                 "loop".to_owned()
             }
@@ -206,7 +206,7 @@ struct Readers {
     undo: Undo,
     seed: u64,
     max_clients: u32,
-    patience: Duration,
+    timeout: Duration,
     proven: Proven,
 }
 
@@ -220,7 +220,7 @@ struct Running {
 
 enum Who {
     Fio(Box<Process>),
-    Dd(dd::Crowd),
+    Dd(dd::ClientProcesses),
 }
 
 impl Readers {
@@ -229,16 +229,17 @@ impl Readers {
         let before = self.counted()?;
         let drive = Drive::new(self.settings.devices, Nanos(0));
         let (program, calls, reads) = if self.settings.engine == Engine::Dd {
-            let mut crowd = self.dd(&drive)?;
-            crowd.mark()?;
-            let (program, calls) = (comm(crowd.pids()[0]), crowd.read_calls()?);
-            let (output, lifelong) = crowd.finish()?;
+            let mut client_processes = self.dd(&drive)?;
+            client_processes.mark()?;
+            let (program, calls) =
+                (comm(client_processes.pids()[0]), client_processes.read_calls()?);
+            let (output, lifelong) = client_processes.finish()?;
             (program, calls, lifelong - output.operations)
         } else {
             let mut process = self.fio(&drive, &fio::Until::Reads(PROVING_READS))?;
-            let calls = final_counts(&process, self.patience)?.read_calls;
+            let calls = final_counts(&process, self.timeout)?.read_calls;
             let program = comm(process.pid());
-            let printed = process.await_success(self.patience)?;
+            let printed = process.await_success(self.timeout)?;
             (program, calls, fio::parse(&printed, drive.clients)?.operations)
         };
         let after = self.counted()?;
@@ -257,7 +258,7 @@ impl Readers {
         let drive = Drive::new(self.settings.devices, SHOWING);
         let process = match self.readers(&drive)?.0 {
             Who::Fio(process) => return Ok(shown::variables("fio", process.pid(), set)),
-            Who::Dd(crowd) => crowd,
+            Who::Dd(client_processes) => client_processes,
         };
         let first = process.pids().first().copied();
         Ok(first.map_or_else(Vec::new, |first| shown::variables("dd", first, set)))
@@ -277,21 +278,28 @@ impl Readers {
             .spawn(&self.undo)
     }
 
-    fn dd(&self, drive: &Drive) -> anyhow::Result<dd::Crowd> {
+    fn dd(&self, drive: &Drive) -> anyhow::Result<dd::ClientProcesses> {
         let folder = self.folder.path();
-        dd::Crowd::start(&self.settings, &self.devices, drive, folder, &self.undo, self.patience)
+        dd::ClientProcesses::start(
+            &self.settings,
+            &self.devices,
+            drive,
+            folder,
+            &self.undo,
+            self.timeout,
+        )
     }
 
     /// Starts the readers and waits until all of them read.
     fn readers(&self, drive: &Drive) -> anyhow::Result<(Who, Vec<u32>)> {
         if self.settings.engine == Engine::Dd {
-            let crowd = self.dd(drive)?;
-            let pids = crowd.pids();
-            return Ok((Who::Dd(crowd), pids));
+            let client_processes = self.dd(drive)?;
+            let pids = client_processes.pids();
+            return Ok((Who::Dd(client_processes), pids));
         }
         let mut process = self.fio(drive, &fio::Until::Lasts(drive.lasts))?;
         let mut threads = Vec::new();
-        process.await_ready(self.patience, |fio| {
+        process.await_ready(self.timeout, |fio| {
             threads = kernel_counts::threads(fio.pid(), "fio");
             // The first thread only waits for the others, as does one that asks for nothing.
             threads.retain(|(tid, done)| *tid != fio.pid() && done.device_bytes > 0);
@@ -310,7 +318,7 @@ impl System for Readers {
     fn pids(&self) -> Vec<u32> {
         match self.running.as_ref().map(|running| &running.who) {
             Some(Who::Fio(process)) => vec![process.pid()],
-            Some(Who::Dd(crowd)) => crowd.pids(),
+            Some(Who::Dd(client_processes)) => client_processes.pids(),
             None => Vec::new(),
         }
     }
@@ -345,17 +353,17 @@ impl System for Readers {
                 self.proven.block_size.to_string(),
             ),
         ];
-        let mut told = vec![("devices".to_owned(), kinds.join(", "))];
+        let mut reported = vec![("devices".to_owned(), kinds.join(", "))];
         for made in &self.made {
             if let Made::Loop(device) = made {
-                let direct = device.told("dio") == "1";
+                let direct = device.reported("dio") == "1";
                 let name = format!("{} reads its file past the page cache", made.path().display());
-                told.push((name, if direct { "yes" } else { "no" }.to_owned()));
+                reported.push((name, if direct { "yes" } else { "no" }.to_owned()));
             }
         }
         proofs.extend(self.shown()?);
-        told.extend(self.settings.environment.told());
-        Ok((proofs, told))
+        reported.extend(self.settings.environment.reported());
+        Ok((proofs, reported))
     }
 
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
@@ -374,7 +382,7 @@ impl System for Readers {
     fn working(&mut self) -> anyhow::Result<bool> {
         match self.running.as_mut().map(|running| &mut running.who) {
             Some(Who::Fio(process)) => Ok(!has_ended(process)),
-            Some(Who::Dd(crowd)) => crowd.check().map(|()| true),
+            Some(Who::Dd(client_processes)) => client_processes.check().map(|()| true),
             None => bail!("{NAME}: no readers are running"),
         }
     }
@@ -383,7 +391,7 @@ impl System for Readers {
         match self.running.as_mut().map(|running| &mut running.who) {
             // It counts over the whole of its own run.
             Some(Who::Fio(_)) => Ok(()),
-            Some(Who::Dd(crowd)) => crowd.mark(),
+            Some(Who::Dd(client_processes)) => client_processes.mark(),
             None => bail!("{NAME}: mark before begin"),
         }
     }
@@ -394,12 +402,12 @@ impl System for Readers {
             running.with_context(|| format!("{NAME}: finish before begin"))?;
         let (mut output, asked) = match who {
             Who::Fio(mut process) => {
-                let printed = process.await_success(self.patience)?;
+                let printed = process.await_success(self.timeout)?;
                 let output = fio::parse(&printed, clients).with_context(|| process.tail())?;
                 let asked = output.operations;
                 (output, asked)
             }
-            Who::Dd(crowd) => crowd.finish()?,
+            Who::Dd(client_processes) => client_processes.finish()?,
         };
         let served = self.counted()?.0 - before;
         let counter = "reads completed, by the devices' own counters".to_owned();

@@ -20,12 +20,12 @@ pub(super) use counting::by_rate;
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::environment;
 use crate::placement;
-use crate::process::{Process, Program, told};
+use crate::process::{Process, Program, reported};
 use crate::search_path::{SearchPath, is_executable};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use counter::Count;
 use instance::Instance;
-use kneepoint_vocab::{ArmId, Clients, Nanos, Proof};
+use kneepoint_vocab::{Clients, Nanos, Proof, VariantId};
 use rustix::process::Signal;
 use settings::Settings;
 use std::collections::BTreeMap;
@@ -115,12 +115,12 @@ impl Workload for Command {
         let instance = Instance::start(&settings, setup)?;
         let counter = settings.counter().cloned();
         let count = counter.map(|counter| Count::begin(counter, &instance)).transpose()?;
-        let own = [ArmId::BASELINE, ArmId::CONTROL, ArmId::UNPROBED];
+        let own = [VariantId::BASELINE, VariantId::CONTROL, VariantId::UNPROBED];
         Ok(Box::new(Commanded {
             settings,
             instance,
             count,
-            variant: !own.contains(&setup.arm.0.as_str()),
+            variant: !own.contains(&setup.variant.0.as_str()),
             most: setup.max_clients,
             run: None,
             counted_by: None,
@@ -146,7 +146,7 @@ fn need(program: &str, directory: Option<&Path>, path: &SearchPath) -> Need {
     }
 }
 
-/// One start of an arm.
+/// One start of a variant.
 struct Commanded {
     settings: Settings,
     instance: Instance,
@@ -205,7 +205,7 @@ impl Commanded {
     fn end_counted(&self, mut run: Run) -> anyhow::Result<()> {
         if let Some(status) = run.process.ended() {
             let what =
-                format!("ended before its window closed ({}): give it more work", told(status));
+                format!("ended before its window closed ({}): give it more work", reported(status));
             return Err(run.process.lost(&what));
         }
         run.process.signal(Signal::TERM)?;
@@ -220,8 +220,8 @@ impl Commanded {
         if asked {
             process.signal(Signal::TERM)?;
         }
-        let patience = if asked { STOPPING } else { self.settings.patience };
-        let status = process.await_end(patience).map_err(|error| {
+        let timeout = if asked { STOPPING } else { self.settings.timeout };
+        let status = process.await_end(timeout).map_err(|error| {
             if self.settings.until_stopped {
                 return error;
             }
@@ -233,7 +233,7 @@ impl Commanded {
         if status.success() || obeyed {
             return Ok(());
         }
-        Err(process.lost(&told(status)))
+        Err(process.lost(&reported(status)))
     }
 
     fn output(&mut self, run: Run) -> anyhow::Result<SliceOutput> {
@@ -274,12 +274,12 @@ impl System for Commanded {
     fn describe(&mut self) -> anyhow::Result<Description> {
         let mut settings = vec![
             ("command".to_owned(), self.settings.run.to_string()),
-            ("counted".to_owned(), self.settings.counting.told()),
+            ("counted".to_owned(), self.settings.counting.reported()),
         ];
         if let Some(start) = &self.settings.start {
             settings.push(("server".to_owned(), start.to_string()));
         }
-        settings.extend(self.settings.environment.told());
+        settings.extend(self.settings.environment.reported());
         if let Some(count) = &self.count {
             settings.push(("a reading of the count adds".to_owned(), count.own().to_string()));
         }
@@ -335,7 +335,7 @@ impl System for Commanded {
         match run.process.ended() {
             None => Ok(true),
             Some(status) if status.success() => Ok(false),
-            Some(status) => Err(run.process.lost(&told(status))),
+            Some(status) => Err(run.process.lost(&reported(status))),
         }
     }
 

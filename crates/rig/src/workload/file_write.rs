@@ -4,7 +4,7 @@
 //! processes of it with one thread each, are the clients and the system at once; what they contend
 //! for is the kernel's.
 
-mod crew;
+mod client_processes;
 mod settings;
 
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
@@ -14,7 +14,7 @@ use crate::search_path::SearchPath;
 use crate::shown;
 use crate::undo::Undo;
 use anyhow::{Context as _, ensure};
-use crew::{Crew, Seen, is_written};
+use client_processes::{ClientProcesses, Seen, is_written};
 use kneepoint_vocab::{Nanos, Proof};
 use rustix::fs::{statfs, statvfs};
 use settings::{FileSystem, Files, Settings, Writer};
@@ -43,12 +43,12 @@ const LEAST_IMAGE: u64 = 512 << 20;
 #[derive(Clone, Debug)]
 pub struct FileWrite {
     /// How long sysbench may take to start, and to end once its time is over.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl FileWrite {
-    /// With the patience that suits any machine.
-    pub const STANDARD: Self = Self { patience: Duration::from_secs(30) };
+    /// With the timeout that suits any machine.
+    pub const STANDARD: Self = Self { timeout: Duration::from_secs(30) };
 }
 
 impl Workload for FileWrite {
@@ -87,7 +87,7 @@ impl Workload for FileWrite {
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
-        let name = format!("{}-{}-", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let name = format!("{}-{}-", setup.variant, setup.start).replace(['/', '\0'], "-");
         let folder = tempfile::Builder::new()
             .prefix(&name)
             .tempdir_in(&setup.scratch)
@@ -113,7 +113,7 @@ impl Workload for FileWrite {
             undo: setup.undo.clone(),
             seed: setup.seed,
             max_clients: setup.max_clients,
-            patience: self.patience,
+            timeout: self.timeout,
             parts: 0,
             seen: None,
             shown: Vec::new(),
@@ -140,7 +140,7 @@ fn require_room(folder: &Path, total: u64) -> anyhow::Result<()> {
 
 /// Fields are dropped in order: sysbench is killed, the mount goes, then the files.
 struct Writers {
-    running: Option<Crew>,
+    running: Option<ClientProcesses>,
     mounted: Option<Mount>,
     place: PathBuf,
     folder: TempDir,
@@ -148,7 +148,7 @@ struct Writers {
     undo: Undo,
     seed: u64,
     max_clients: u32,
-    patience: Duration,
+    timeout: Duration,
     /// Files that make up the total at the moment.
     parts: u32,
     /// What the kernel showed of a few clients.
@@ -193,7 +193,7 @@ impl Writers {
             Files::Shared(files) => {
                 self.parts = files;
                 let prepare = self.sysbench("prepare", &[], &self.place);
-                let made = process::run(prepare, self.patience, &self.undo);
+                let made = process::run(prepare, self.timeout, &self.undo);
                 made.map(drop).context("the files cannot be made")
             }
             Files::PerClient => {
@@ -216,13 +216,13 @@ impl Writers {
         for client in 0..self.max_clients {
             let size = if client < clients { self.settings.part(clients) } else { 0 };
             let file = self.folder_of(client).join("test_file.0");
-            let told = || format!("{} cannot be resized", file.display());
+            let reported = || format!("{} cannot be resized", file.display());
             let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&file);
-            let opened = opened.with_context(told)?;
-            if opened.metadata().with_context(told)?.size() < size {
+            let opened = opened.with_context(reported)?;
+            if opened.metadata().with_context(reported)?.size() < size {
                 short.push((file, opened, size));
             } else {
-                opened.set_len(size).with_context(told)?;
+                opened.set_len(size).with_context(reported)?;
             }
         }
         // The others have made room by now.
@@ -235,7 +235,7 @@ impl Writers {
     }
 
     /// Starts sysbench for so many clients, and waits until all of them write.
-    fn crew(&self, drive: &Drive) -> anyhow::Result<Crew> {
+    fn client_processes(&self, drive: &Drive) -> anyhow::Result<ClientProcesses> {
         let (processes, threads) = match self.settings.clients {
             Writer::Thread => (1, drive.clients),
             Writer::Process => (drive.clients, 1),
@@ -260,19 +260,19 @@ impl Writers {
             program
         };
         let programs = (0..).zip(folders.iter().map(PathBuf::as_path)).map(program).collect();
-        Crew::start(programs, drive.clients, &self.undo, self.patience)
+        ClientProcesses::start(programs, drive.clients, &self.undo, self.timeout)
     }
 
     /// Has a few clients write, and looks at what the kernel shows of them.
     fn prove(&mut self) -> anyhow::Result<()> {
         let clients = self.max_clients.clamp(1, PROVING_CLIENTS);
         self.lay_out(clients)?;
-        let crew = self.crew(&Drive::new(clients, Nanos(0)))?;
-        self.seen = Some(crew.seen(&self.place));
-        if let Some(process) = crew.pids().first() {
+        let client_processes = self.client_processes(&Drive::new(clients, Nanos(0)))?;
+        self.seen = Some(client_processes.seen(&self.place));
+        if let Some(process) = client_processes.pids().first() {
             self.shown = shown::variables("sysbench", *process, &self.settings.environment);
         }
-        drop(crew);
+        drop(client_processes);
         self.lay_out(self.max_clients)
     }
 
@@ -303,23 +303,23 @@ impl Writers {
             bytes += sizes.iter().sum::<u64>();
             !sizes.is_empty()
         });
-        told(files, folders.len(), bytes)
+        reported(files, folders.len(), bytes)
     }
 
     /// What the settings make of that.
     fn to_be_stored(&self) -> String {
         let bytes = self.settings.part(self.parts) * u64::from(self.parts);
         match self.settings.files {
-            Files::Shared(files) => told(files as usize, 1, bytes),
+            Files::Shared(files) => reported(files as usize, 1, bytes),
             Files::PerClient => {
                 let clients = self.max_clients as usize;
-                told(clients, clients, bytes)
+                reported(clients, clients, bytes)
             }
         }
     }
 }
 
-fn told(files: usize, folders: usize, bytes: u64) -> String {
+fn reported(files: usize, folders: usize, bytes: u64) -> String {
     format!("files: {files}, directories: {folders}, bytes in all: {bytes}")
 }
 
@@ -351,7 +351,7 @@ fn kind_of(folder: &Path) -> String {
 
 impl System for Writers {
     fn pids(&self) -> Vec<u32> {
-        self.running.iter().flat_map(Crew::pids).collect()
+        self.running.iter().flat_map(ClientProcesses::pids).collect()
     }
 
     fn describe(&mut self) -> anyhow::Result<Description> {
@@ -377,11 +377,11 @@ impl System for Writers {
             ),
         ];
         let version = Program::new("sysbench", "sysbench", ["--version"], self.folder.path());
-        let version = process::run(version, self.patience, &self.undo)?;
+        let version = process::run(version, self.timeout, &self.undo)?;
         proofs.extend(self.shown.iter().cloned());
-        let mut told = vec![("sysbench".to_owned(), version.trim().to_owned())];
-        told.extend(self.settings.environment.told());
-        Ok((proofs, told))
+        let mut reported = vec![("sysbench".to_owned(), version.trim().to_owned())];
+        reported.extend(self.settings.environment.reported());
+        Ok((proofs, reported))
     }
 
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
@@ -392,9 +392,9 @@ impl System for Writers {
             "{NAME}: clients must be 1 to {most} (found {clients})"
         );
         self.lay_out(clients)?;
-        let crew = self.crew(drive)?;
-        let writers = crew.writers();
-        self.running = Some(crew);
+        let client_processes = self.client_processes(drive)?;
+        let writers = client_processes.writers();
+        self.running = Some(client_processes);
         Ok(writers)
     }
 
@@ -409,8 +409,9 @@ impl System for Writers {
     }
 
     fn finish(&mut self) -> anyhow::Result<SliceOutput> {
-        let crew = self.running.take().with_context(|| format!("{NAME}: finish before begin"))?;
-        crew.finish(self.patience)
+        let client_processes =
+            self.running.take().with_context(|| format!("{NAME}: finish before begin"))?;
+        client_processes.finish(self.timeout)
     }
 
     fn stop(mut self: Box<Self>) -> anyhow::Result<()> {

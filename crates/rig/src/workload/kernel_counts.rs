@@ -84,12 +84,12 @@ pub(super) fn has_ended(process: &Process) -> bool {
 /// Waits until a child has ended and returns what it did in its life.
 ///
 /// # Errors
-/// It does not end within `patience`.
-pub(super) fn final_counts(process: &Process, patience: Duration) -> anyhow::Result<IoCounts> {
-    let deadline = Instant::now() + patience;
+/// It does not end within `timeout`.
+pub(super) fn final_counts(process: &Process, timeout: Duration) -> anyhow::Result<IoCounts> {
+    let deadline = Instant::now() + timeout;
     while !has_ended(process) {
         if Instant::now() > deadline {
-            return Err(process.lost(&format!("did not end within {patience:?}")));
+            return Err(process.lost(&format!("did not end within {timeout:?}")));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -102,9 +102,9 @@ pub(super) fn final_counts(process: &Process, patience: Duration) -> anyhow::Res
 /// Like [`final_counts`].
 pub(super) fn calls_beside_first_thread(
     process: &Process,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<IoCounts> {
-    let whole = final_counts(process, patience)?;
+    let whole = final_counts(process, timeout)?;
     let pid = process.pid();
     let first = IoCounts::of_thread(pid, pid)?;
     Ok(IoCounts {

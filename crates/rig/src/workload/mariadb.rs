@@ -1,20 +1,20 @@
 //! `mariadb-sysbench` and `mariadb-smack`: a private MariaDB server, driven by sysbench.
 //!
-//! A run loads the tables once; each start of each arm gets a copy and a server of its own, in a
-//! directory that goes away with it. The clients live in sysbench, and a thread of the server
+//! A run loads the tables once; each start of each variant gets a copy and a server of its own, in
+//! a directory that goes away with it. The clients live in sysbench, and a thread of the server
 //! serves each of them.
 
 mod allocator;
+mod client_process;
 mod clients;
 mod counts;
-mod crowd;
 mod http_auth;
 mod instance;
+mod reported;
 mod settings;
 mod smack;
 mod sysbench;
 mod template;
-mod told;
 
 use super::{Need, SettingError, Setup, System, Workload};
 use crate::search_path::SearchPath;
@@ -29,7 +29,7 @@ pub(super) const SYSBENCH: &str = "mariadb-sysbench";
 /// Name of the workload that does what super-smack does.
 pub(super) const SMACK: &str = "mariadb-smack";
 /// How long the server and its tools may take for one thing before they count as hung.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What new clients take until their pace is the one that they keep.
 const RUN_IN: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ const GENERATOR: &str = "sysbench";
 #[derive(Clone, Debug)]
 pub struct MariadbSysbench {
     /// How long a start, a stop, or the end of a generator may take.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The program that drives the server, a name in `PATH` or a path.
     pub generator: &'static str,
     /// How long all clients of a new server work, uncounted, before the first slice.
@@ -49,8 +49,8 @@ pub struct MariadbSysbench {
 }
 
 impl MariadbSysbench {
-    /// With the patience that suits any machine.
-    pub const STANDARD: Self = Self { patience: PATIENCE, generator: GENERATOR, run_in: RUN_IN };
+    /// With the timeout that suits any machine.
+    pub const STANDARD: Self = Self { timeout: TIMEOUT, generator: GENERATOR, run_in: RUN_IN };
 }
 
 impl Workload for MariadbSysbench {
@@ -84,7 +84,7 @@ impl Workload for MariadbSysbench {
 
     fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
         let settings = SysbenchSettings::parse(&setup.settings).context(SYSBENCH)?;
-        sysbench::prepare(setup, &settings, self.patience)
+        sysbench::prepare(setup, &settings, self.timeout)
     }
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
@@ -97,12 +97,12 @@ impl Workload for MariadbSysbench {
 #[derive(Clone, Debug)]
 pub struct MariadbSmack {
     /// How long a start, a stop, or the end of the clients may take beyond the slice.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl MariadbSmack {
-    /// With the patience that suits any machine.
-    pub const STANDARD: Self = Self { patience: PATIENCE };
+    /// With the timeout that suits any machine.
+    pub const STANDARD: Self = Self { timeout: TIMEOUT };
 }
 
 impl Workload for MariadbSmack {
@@ -143,12 +143,12 @@ impl Workload for MariadbSmack {
 
     fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
         let settings = SmackSettings::parse(&setup.settings).context(SMACK)?;
-        smack::prepare(setup, &settings, self.patience)
+        smack::prepare(setup, &settings, self.timeout)
     }
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let settings = SmackSettings::parse(&setup.settings).context(SMACK)?;
-        smack::start(setup, settings, self.patience)
+        smack::start(setup, settings, self.timeout)
     }
 }
 

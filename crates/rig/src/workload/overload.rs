@@ -1,8 +1,8 @@
 //! `overload`: stress-ng's classes of load, all at once, to see what breaks.
 //!
 //! A level is the number of workers of each class. What breaks is a finding, not an error: it is
-//! told by [`System::stability`]. Workers are small and write only below the scratch directory, so
-//! that the machine survives.
+//! reported by [`System::stability`]. Workers are small and write only below the scratch directory,
+//! so that the machine survives.
 
 mod kernel_log;
 
@@ -10,7 +10,7 @@ use super::command::by_rate;
 use super::settings::Reader;
 use super::{Description, Drive, Need, SettingError, Setup, SliceOutput, System, Workload};
 use crate::environment::Variables;
-use crate::process::{Process, Program, told};
+use crate::process::{Process, Program, reported};
 use crate::search_path::SearchPath;
 use crate::shown;
 use crate::treatment::ENVIRONMENT;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// The workload's name.
 pub const NAME: &str = "overload";
 /// How long a class may take beyond its time until it counts as hung.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long one is there that shows its environment.
 const SHOWING: Nanos = Nanos::from_millis(1000);
 /// Every class, and what keeps its workers small.
@@ -110,7 +110,7 @@ impl Workload for Overload {
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let classes = classes(&setup.settings).with_context(|| NAME.to_owned())?;
         let environment = environment(&setup.settings).with_context(|| NAME.to_owned())?;
-        let name = format!("{}-{}-overload", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let name = format!("{}-{}-overload", setup.variant, setup.start).replace(['/', '\0'], "-");
         let directory = setup.scratch.join(name);
         fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
         let undo = setup.undo.clone();
@@ -126,7 +126,7 @@ impl Workload for Overload {
     }
 }
 
-/// One start of an arm.
+/// One start of a variant.
 struct Stressed {
     loads: Vec<Load>,
     classes: Vec<Class>,
@@ -168,11 +168,11 @@ impl Load {
         };
         let Some(status) = self.process.ended() else {
             let after = self.process.begun().elapsed();
-            return Err(failure(after, format!("hung: it did not end within {PATIENCE:?}")));
+            return Err(failure(after, format!("hung: it did not end within {TIMEOUT:?}")));
         };
         if !status.success() {
             let after = self.failed.unwrap_or_else(|| self.process.begun().elapsed());
-            return Err(failure(after, format!("{}{}", told(status), self.process.tail())));
+            return Err(failure(after, format!("{}{}", reported(status), self.process.tail())));
         }
         let metrics = fs::read_to_string(&self.metrics).unwrap_or_default();
         Ok(rate(&metrics).unwrap_or(0.0))
@@ -222,16 +222,16 @@ impl System for Stressed {
 
     fn describe(&mut self) -> anyhow::Result<Description> {
         let names: Vec<_> = self.classes.iter().map(|(name, _)| *name).collect();
-        let mut told = vec![("classes".to_owned(), names.join(" "))];
-        told.extend(self.environment.told());
+        let mut reported = vec![("classes".to_owned(), names.join(" "))];
+        reported.extend(self.environment.reported());
         let mut proofs = Vec::new();
-        if let (Some(class), Some(_)) = (self.classes.first(), self.environment.told()) {
+        if let (Some(class), Some(_)) = (self.classes.first(), self.environment.reported()) {
             let mut load = self.load(*class, &Drive::new(1, SHOWING))?;
             let launcher = self.undo.server();
             proofs =
                 shown::once_begun("stress-ng", &mut load.process, &launcher, &self.environment);
         }
-        Ok((proofs, told))
+        Ok((proofs, reported))
     }
 
     fn begin(&mut self, drive: &Drive) -> anyhow::Result<Vec<u32>> {
@@ -259,7 +259,7 @@ impl System for Stressed {
     fn finish(&mut self) -> anyhow::Result<SliceOutput> {
         ensure!(!self.loads.is_empty(), "{NAME}: no load is running");
         let begun = self.loads.first().map_or_else(Instant::now, |load| load.process.begun());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.working()? && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -329,8 +329,9 @@ mod tests {
         let of = |text: &str| BTreeMap::from([("classes".to_owned(), text.to_owned())]);
         assert_eq!(classes(&BTreeMap::new()).unwrap().len(), 6);
         assert_eq!(classes(&of("cpu vm")).unwrap().len(), 2);
-        for (text, told) in [("", "at least one"), ("cpu cpu", "twice"), ("gpu", "no class is")] {
-            assert!(classes(&of(text)).unwrap_err().problem.contains(told), "{text}");
+        for (text, reported) in [("", "at least one"), ("cpu cpu", "twice"), ("gpu", "no class is")]
+        {
+            assert!(classes(&of(text)).unwrap_err().problem.contains(reported), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A child process that answers each JSON line with one: asked, awaited with patience, and killed
+//! A child process that answers each JSON line with one: asked, awaited with timeout, and killed
 //! when its guard goes.
 
 use anyhow::{Context as _, bail};
@@ -26,15 +26,15 @@ pub(super) struct Peer {
     replies: ChildStdout,
     unread: Vec<u8>,
     errors: File,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Peer {
-    /// Starts `command`, which messages call `name`; it may take `patience` for each answer.
+    /// Starts `command`, which messages call `name`; it may take `timeout` for each answer.
     pub(super) fn spawn(
         name: &'static str,
         mut command: Command,
-        patience: Duration,
+        timeout: Duration,
     ) -> anyhow::Result<Self> {
         let errors = memfd_create("stderr", MemfdFlags::CLOEXEC)
             .with_context(|| format!("no file in memory for the messages of {name}"))?;
@@ -48,7 +48,7 @@ impl Peer {
             .with_context(|| format!("{program}: {name} cannot be started"))?;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(requests), Some(replies)) => {
-                Ok(Self { name, child, requests, replies, unread: Vec::new(), errors, patience })
+                Ok(Self { name, child, requests, replies, unread: Vec::new(), errors, timeout })
             }
             _ => bail!("{program}: {name} was started without pipes"),
         }
@@ -70,7 +70,7 @@ impl Peer {
         if let Err(error) = self.requests.write_all(&line) {
             return Err(self.lost(&format!("takes no more requests ({error})")));
         }
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         let line = self.read_line(deadline)?;
         serde_json::from_slice(&line).with_context(|| {
             let beginning = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
@@ -80,7 +80,7 @@ impl Peer {
 
     /// Waits until the child has ended by itself.
     pub(super) fn await_end(&mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         while self.read_more(deadline)? > 0 {}
         let status =
             self.child.wait().with_context(|| format!("{} cannot be reaped", self.name))?;
@@ -111,7 +111,7 @@ impl Peer {
     /// Appends what the child has written to `unread`; 0 bytes at the end of its output.
     fn read_more(&mut self, deadline: Instant) -> anyhow::Result<usize> {
         if !self.readable(deadline)? {
-            return Err(self.lost(&format!("gave no answer within {:?}", self.patience)));
+            return Err(self.lost(&format!("gave no answer within {:?}", self.timeout)));
         }
         let mut buffer = [0; 1 << 14];
         let length = self.replies.read(&mut buffer).context("an answer cannot be read")?;
@@ -122,7 +122,7 @@ impl Peer {
     fn readable(&self, deadline: Instant) -> anyhow::Result<bool> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).context("the patience is too long")?;
+            let timeout = Timespec::try_from(left).context("the timeout is too long")?;
             let mut descriptors = [PollFd::new(&self.replies, PollFlags::IN)];
             match poll(&mut descriptors, Some(&timeout)) {
                 Ok(ready) => return Ok(ready > 0),
@@ -177,10 +177,10 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    fn peer(program: &str, args: &[&str], patience: Duration) -> Peer {
+    fn peer(program: &str, args: &[&str], timeout: Duration) -> Peer {
         let mut command = Command::new(program);
         command.args(args);
-        Peer::spawn("the child", command, patience).unwrap()
+        Peer::spawn("the child", command, timeout).unwrap()
     }
 
     const LONG: Duration = Duration::from_secs(20);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn death_is_told_with_status_and_last_words() {
+    fn death_is_reported_with_status_and_last_words() {
         let script = "read line; echo first >&2; echo 'out of eggs' >&2; exit 3";
         let mut dying = peer("sh", &["-c", script], LONG);
         let error = dying.ask::<Value>(&1).unwrap_err().to_string();

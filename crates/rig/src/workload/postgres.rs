@@ -1,7 +1,7 @@
 //! `postgres`: a private PostgreSQL server under pgbench, one backend process a client.
 //!
-//! Every arm starts from a copy of one loaded cluster, as an account of its own where Kneepoint is
-//! root. The server listens on a UNIX socket in a directory that nobody else can enter. In each
+//! Every variant starts from a copy of one loaded cluster, as an account of its own where Kneepoint
+//! is root. The server listens on a UNIX socket in a directory that nobody else can enter. In each
 //! slice, the transactions that pgbench counts are checked against those that the server counts.
 
 mod factors;
@@ -34,7 +34,7 @@ use settings::{Connection, Settings};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
-use template::Kitchen;
+use template::TemplateContext;
 
 /// The workload's name.
 const NAME: &str = "postgres";
@@ -55,12 +55,12 @@ const SPARE_CONNECTIONS: u32 = 10;
 pub struct Postgres {
     /// How long a program or an answer may take before it counts as hung, beyond what the work
     /// itself takes.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Postgres {
-    /// With the patience that suits any machine.
-    pub const STANDARD: Self = Self { patience: Duration::from_secs(30) };
+    /// With the timeout that suits any machine.
+    pub const STANDARD: Self = Self { timeout: Duration::from_secs(30) };
 }
 
 impl Workload for Postgres {
@@ -103,7 +103,9 @@ impl Workload for Postgres {
 
     fn prepare(&self, setup: &Setup) -> anyhow::Result<()> {
         let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
-        self.kitchen(setup, &found()?, |kitchen| template::of_scale(settings.scale, kitchen))?;
+        self.template_context(setup, &found()?, |template_context| {
+            template::of_scale(settings.scale, template_context)
+        })?;
         Ok(())
     }
 
@@ -115,13 +117,14 @@ impl Workload for Postgres {
         );
         let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
         let programs = found()?;
-        // An arm of another scale than the baseline's makes its template at its first start.
-        let template =
-            self.kitchen(setup, &programs, |kitchen| template::of_scale(settings.scale, kitchen))?;
+        // A variant of another scale than the baseline's makes its template at its first start.
+        let template = self.template_context(setup, &programs, |template_context| {
+            template::of_scale(settings.scale, template_context)
+        })?;
         let account = Account::unprivileged(ROLE);
-        let name = format!("{}-{}", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let name = format!("{}-{}", setup.variant, setup.start).replace(['/', '\0'], "-");
         let home = Home::make(&setup.scratch, &name, account)?;
-        server::copy(&template, &home, account, &setup.undo, self.patience)?;
+        server::copy(&template, &home, account, &setup.undo, self.timeout)?;
         fs::write(home.path().join(FACTORS_FILE), factors::SCRIPT)
             .context("pgbench's script cannot be written")?;
         let launch = Launch {
@@ -132,7 +135,7 @@ impl Workload for Postgres {
             tcp: settings.connection == Connection::Tcp,
             environment: settings.environment.clone(),
             undo: &setup.undo,
-            patience: self.patience,
+            timeout: self.timeout,
         };
         let server = Server::start(launch)?;
         let mut postgres = Cluster {
@@ -144,7 +147,7 @@ impl Workload for Postgres {
             overhead: Overhead::default(),
             most_clients: clients,
             undo: setup.undo.clone(),
-            patience: self.patience,
+            timeout: self.timeout,
         };
         postgres.overhead = postgres.calibrate()?;
         Ok(Box::new(postgres))
@@ -152,18 +155,18 @@ impl Workload for Postgres {
 }
 
 impl Postgres {
-    fn kitchen<T>(
+    fn template_context<T>(
         &self,
         setup: &Setup,
         programs: &Programs,
-        make: impl FnOnce(&Kitchen<'_>) -> T,
+        make: impl FnOnce(&TemplateContext<'_>) -> T,
     ) -> T {
-        make(&Kitchen {
+        make(&TemplateContext {
             programs,
             account: Account::unprivileged(ROLE),
             scratch: &setup.scratch,
             undo: &setup.undo,
-            patience: self.patience,
+            timeout: self.timeout,
         })
     }
 }
@@ -179,7 +182,7 @@ fn parameters(settings: &Settings, clients: u32) -> Vec<String> {
         format!("max_connections={}", clients + SPARE_CONNECTIONS),
         format!("shared_buffers={}MB", settings.shared_buffers),
         format!("synchronous_commit={waits}"),
-        // The log lies in memory, once for each arm.
+        // The log lies in memory, once for each variant.
         "max_wal_size=256MB".to_owned(),
     ]
 }
@@ -232,7 +235,7 @@ struct Cluster {
     overhead: Overhead,
     most_clients: u32,
     undo: Undo,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Cluster {
@@ -252,7 +255,7 @@ impl Cluster {
     fn run_once(&mut self, clients: u32) -> anyhow::Result<(Report, u64)> {
         let before = self.server.transactions()?;
         let arguments = self.script(clients, 1, Extent::Transactions(1));
-        let printed = self.pgbench(&arguments, &[])?.await_success(self.patience)?;
+        let printed = self.pgbench(&arguments, &[])?.await_success(self.timeout)?;
         let report = Report::parse(&printed)?;
         let counted = self.server.transactions()?.saturating_sub(before);
         Ok((report, counted))
@@ -328,12 +331,12 @@ impl System for Cluster {
         ensure!(self.run.is_none(), "{NAME}: clients are running");
         let (report, _) = self.run_once(1)?;
         let arguments = ["-n", "-c", "1", "-t", "1", "-f", FACTORS_FILE].map(str::to_owned);
-        let mut told = self.pgbench(&arguments, &[])?;
-        told.await_success(self.patience)?;
-        let mut proofs = Factors::parse(&told.complained()?)?.proofs(&self.settings, &report);
+        let mut reported = self.pgbench(&arguments, &[])?;
+        reported.await_success(self.timeout)?;
+        let mut proofs = Factors::parse(&reported.complained()?)?.proofs(&self.settings, &report);
         let environment = &self.settings.environment;
         proofs.extend(shown::variables("postgres", self.server.pid(), environment));
-        let mut settings: Vec<_> = environment.told().into_iter().collect();
+        let mut settings: Vec<_> = environment.reported().into_iter().collect();
         for (name, parameter) in [
             ("PostgreSQL", "server_version"),
             ("max_connections", "max_connections"),
@@ -358,7 +361,7 @@ impl System for Cluster {
         );
         self.server.alive()?;
         self.server.place(&drive.cpus.system)?;
-        let seconds = pgbench::seconds_for(drive.lasts, self.patience);
+        let seconds = pgbench::seconds_for(drive.lasts, self.timeout);
         let (run, backends) = self.drive(drive, seconds)?;
         self.run = Some(run);
         Ok(backends)
@@ -377,7 +380,7 @@ impl System for Cluster {
     fn progress(&mut self) -> anyhow::Result<Option<Tally>> {
         let run = self.run.as_mut().with_context(|| format!("{NAME}: no clients are running"))?;
         run.log.read()?;
-        let (at, operations) = run.log.told(&run.begun);
+        let (at, operations) = run.log.reported(&run.begun);
         Ok(Some(Tally { at, operations }))
     }
 
@@ -401,7 +404,7 @@ impl System for Cluster {
         if run.generator.ended().is_none() {
             run.generator.signal(Signal::ALARM)?;
         }
-        let ended = run.generator.await_success(self.patience);
+        let ended = run.generator.await_success(self.timeout);
         // Where the server is gone, pgbench's complaint about it would only hide that.
         self.server.alive()?;
         let report =

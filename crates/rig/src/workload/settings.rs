@@ -7,7 +7,7 @@ use crate::treatment::ENVIRONMENT;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Reads the settings of one arm. Whoever has read all there are calls [`Reader::finish`].
+/// Reads the settings of one variant. Whoever has read all there are calls [`Reader::finish`].
 pub(super) struct Reader<'a> {
     workload: &'static str,
     texts: &'a BTreeMap<String, String>,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_with_its_name_what_is_allowed_and_what_was_found() {
+    fn what_cannot_be_is_reported_with_its_name_what_is_allowed_and_what_was_found() {
         let texts = texts(&[("kind", "c"), ("count", "10"), ("size", "64"), ("small", "8MiB")]);
         let mut reader = Reader::new("it", &texts);
         let kind = reader.one_of("kind", &[("a", 1), ("b", 2), ("d", 3)], 1).unwrap_err();

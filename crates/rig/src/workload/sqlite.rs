@@ -39,12 +39,12 @@ pub(super) const NAME: &str = "sqlite-oltp";
 #[derive(Clone, Debug)]
 pub struct SqliteOltp {
     /// How long the child may take for one answer before it counts as hung.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl SqliteOltp {
-    /// With the patience that suits any machine.
-    pub const STANDARD: Self = Self { patience: Duration::from_secs(20) };
+    /// With the timeout that suits any machine.
+    pub const STANDARD: Self = Self { timeout: Duration::from_secs(20) };
 }
 
 impl Workload for SqliteOltp {
@@ -71,7 +71,7 @@ impl Workload for SqliteOltp {
             "{NAME}: clients must be 1 to {MOST_CLIENTS} (found {clients})"
         );
         let settings = Settings::parse(&setup.settings).with_context(|| NAME.to_owned())?;
-        let name = format!("{}-{}.db", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let name = format!("{}-{}.db", setup.variant, setup.start).replace(['/', '\0'], "-");
         let file = DatabaseFile::new(&setup.scratch.join(name));
         let mut command = Command::new(&setup.server);
         command.args(["serve-workload", NAME]);
@@ -86,7 +86,7 @@ impl Workload for SqliteOltp {
         let mut group = Group::begin(&setup.undo)?;
         let environment = Settings::environment(&setup.settings)?;
         command.envs(environment.pairs()).env(MARK, group.mark());
-        let peer = Peer::spawn(NAME, command, self.patience)?;
+        let peer = Peer::spawn(NAME, command, self.timeout)?;
         // It does nothing before it is asked to start.
         group.admit(peer.pid());
         let mut sqlite = Sqlite { peer, environment, _group: group, _file: file };
@@ -127,7 +127,7 @@ impl System for Sqlite {
         match self.ask(&Request::Describe)? {
             Reply::Described { mut proofs, mut settings } => {
                 proofs.extend(shown::variables("the server", self.peer.pid(), &self.environment));
-                settings.extend(self.environment.told());
+                settings.extend(self.environment.reported());
                 Ok((proofs, settings))
             }
             other => Err(out_of_turn(&other)),

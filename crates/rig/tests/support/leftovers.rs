@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long what is on its way out may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Everything on the machine that a run could leave, by name, each with all the text about it.
 pub(crate) struct Machine(BTreeMap<String, String>);
@@ -44,20 +44,20 @@ impl Machine {
         ours.map(|(name, about)| format!("{name} ({about})")).collect()
     }
 
-    /// Fails the test where something is left that bears the mark, also after some patience.
+    /// Fails the test where something is left that bears the mark, also after some timeout.
     pub(crate) fn assert_nothing_left(&self, mark: &str) {
-        self.assert_nothing_left_within(mark, PATIENCE);
+        self.assert_nothing_left_within(mark, TIMEOUT);
     }
 
-    /// The same with a patience of one's own.
-    pub(crate) fn assert_nothing_left_within(&self, mark: &str, patience: Duration) {
+    /// The same with a timeout of one's own.
+    pub(crate) fn assert_nothing_left_within(&self, mark: &str, timeout: Duration) {
         let begun = Instant::now();
         loop {
             let left = self.left(mark);
             if left.is_empty() {
                 return;
             }
-            assert!(begun.elapsed() < patience, "left behind:\n{}", left.join("\n"));
+            assert!(begun.elapsed() < timeout, "left behind:\n{}", left.join("\n"));
             std::thread::sleep(Duration::from_millis(20));
         }
     }

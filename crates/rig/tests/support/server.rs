@@ -3,13 +3,13 @@
 //! `rig-test-server serve-workload ...` serves; `rig-test-server hold SCRATCH` brings a system with
 //! running clients up, prints its process id and waits: something to be killed. `rig-test-server
 //! change PARENT [mount]` makes a scratch directory and registers changes of the machine: a program
-//! with a child and, if told so, a tmpfs; it prints the directory and the program's process id.
+//! with a child and, if said so, a tmpfs; it prints the directory and the program's process id.
 
 use kneepoint_rig::process::Program;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::{Action, Undo};
 use kneepoint_rig::{Drive, Setup, Workload as _, workload::sqlite::SqliteOltp};
-use kneepoint_vocab::{ArmId, Nanos};
+use kneepoint_vocab::{Nanos, VariantId};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -33,7 +33,7 @@ fn hold(scratch: &str) -> anyhow::Result<ExitCode> {
         undo: Undo::begin(Path::new(scratch), &server),
         server,
         scratch: scratch.into(),
-        arm: ArmId::new("held"),
+        variant: VariantId::new("held"),
         settings: [("database", "file"), ("cache", "private"), ("rows", "1000")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into(),

@@ -213,7 +213,7 @@ impl Machine<'_> {
         thread.spin_end = end;
         let wants = thread.wants as usize;
         self.locks[wants].spinners.push(&mut self.threads, number);
-        self.arm(number);
+        self.variant(number);
     }
 
     fn sleep(&mut self, number: u32) {
@@ -250,7 +250,7 @@ impl Machine<'_> {
             self.threads[number as usize].next = Next::Park;
             self.soon(number);
         } else {
-            self.arm(number);
+            self.variant(number);
         }
     }
 

@@ -1,5 +1,5 @@
 //! Picture 1, where it stops scaling: throughput against level, with its interval, the bound,
-//! fitted laws, the knee, and treated arms beside the baseline.
+//! fitted laws, the knee, and treated variants beside the baseline.
 
 mod numbers;
 mod peaks;
@@ -16,7 +16,7 @@ use crate::number;
 use crate::series::{self, Series};
 use crate::words::{self, Axis};
 use kneepoint_vocab::findings::{Curve, CurvePoint, Effect, Fit, Verdict};
-use kneepoint_vocab::{ArmRole, Estimate, Findings, Level, PerSecond, Unit};
+use kneepoint_vocab::{Estimate, Findings, Level, PerSecond, Unit, VariantRole};
 
 /// The bound may leave the picture where it is this many times the highest measurement.
 const HEADROOM: f64 = 2.6;
@@ -51,7 +51,7 @@ pub(super) fn draw(findings: &Findings, width: f64, class: &str) -> Markup {
         inside.push(&plot.readings());
     }
     inside.push(&plot.treated());
-    inside.push(&plot.arms());
+    inside.push(&plot.variants());
     picture(class, width, plot.height, &plot.said(), &inside)
 }
 
@@ -59,12 +59,12 @@ pub(super) fn draw(findings: &Findings, width: f64, class: &str) -> Markup {
 const LETTER: f64 = 6.6;
 /// Least distance of two notes one below the other.
 const LINE: f64 = 13.0;
-/// Where an arm's name begins, right of its mark.
+/// Where a variant's name begins, right of its mark.
 const NAME_AFTER: f64 = 11.0;
 
-/// A treated arm's mark in the picture.
-struct PlacedArm<'a> {
-    arm: &'a Effect,
+/// A treated variant's mark in the picture.
+struct PlacedVariant<'a> {
+    variant: &'a Effect,
     rate: Estimate<PerSecond>,
     x: f64,
     y: f64,
@@ -80,8 +80,9 @@ impl<'a> Plot<'a> {
         let points = || series.curves.iter().flat_map(|curve| &curve.points);
         let beside = findings.treated.iter().flat_map(|one| &one.curve.points);
         let ends = points().chain(beside).map(|point| point.throughput.high.get());
-        let arms = treated(findings).filter_map(|arm| arm.throughput).map(|rate| rate.high.get());
-        let measured = ends.chain(arms).filter(|end| end.is_finite()).fold(0.0, f64::max);
+        let variants =
+            treated(findings).filter_map(|variant| variant.throughput).map(|rate| rate.high.get());
+        let measured = ends.chain(variants).filter(|end| end.is_finite()).fold(0.0, f64::max);
         let ideal = points().map(|point| point.ideal.get()).filter(|end| end.is_finite());
         let headroom = if several { LITTLE_HEADROOM } else { HEADROOM };
         let ideal = ideal.fold(0.0, f64::max).min(measured * headroom);
@@ -97,7 +98,7 @@ impl<'a> Plot<'a> {
     /// The picture in words.
     fn said(&self) -> String {
         let axis = self.series.axis;
-        let told = self.series.curves.iter().map(|curve| {
+        let reported = self.series.curves.iter().map(|curve| {
             let on = if self.series.several() {
                 format!("On {}: knee", words::counted(series::cores(curve), "core"))
             } else {
@@ -112,7 +113,7 @@ impl<'a> Plot<'a> {
         format!(
             "Throughput against {}. {} The table below holds the numbers.",
             axis.word(),
-            told.chain(treated).collect::<Vec<_>>().join(" ")
+            reported.chain(treated).collect::<Vec<_>>().join(" ")
         )
     }
 
@@ -187,8 +188,8 @@ impl<'a> Plot<'a> {
     fn knee(&self, curve: &Curve) -> Markup {
         let knee = &curve.knee;
         let mut out = Markup::default();
-        let told = !knee.beyond_last && curve.points.len() > 1;
-        let Some(x) = self.place(knee.level).filter(|_| told) else { return out };
+        let reported = !knee.beyond_last && curve.points.len() > 1;
+        let Some(x) = self.place(knee.level).filter(|_| reported) else { return out };
         let top = self.y.at(f64::MAX);
         if let (Some(low), Some(high)) = (self.place(knee.low), self.place(knee.high)) {
             let band = Tag::of("rect", "knee-band")
@@ -285,31 +286,32 @@ impl<'a> Plot<'a> {
         lines.join("\n")
     }
 
-    /// Treated arms at the focus level, the best first: beside the baseline's dot, and named where
-    /// there is room.
-    fn placed_arms(&self) -> Vec<PlacedArm<'_>> {
+    /// Treated variants at the focus level, the best first: beside the baseline's dot, and named
+    /// where there is room.
+    fn placed_variants(&self) -> Vec<PlacedVariant<'_>> {
         let tried = self.findings.effects_at.unwrap_or(self.findings.focus);
         let Some(focus) = self.place(tried) else { return Vec::new() };
-        let mut arms: Vec<_> =
-            treated(self.findings).filter_map(|arm| Some((arm, arm.throughput?))).collect();
-        arms.sort_by(|a, b| b.1.value.get().total_cmp(&a.1.value.get()));
+        let mut variants: Vec<_> = treated(self.findings)
+            .filter_map(|variant| Some((variant, variant.throughput?)))
+            .collect();
+        variants.sort_by(|a, b| b.1.value.get().total_cmp(&a.1.value.get()));
         let mut last_name = f64::MIN;
-        let placed = arms.into_iter().enumerate().map(|(index, (arm, rate))| {
+        let placed = variants.into_iter().enumerate().map(|(index, (variant, rate))| {
             let x = focus + if index.is_multiple_of(2) { 13.0 } else { 25.0 };
             let y = self.y.at(rate.value.get());
-            let worth = matches!(arm.verdict, Verdict::Better | Verdict::Worse);
-            let name = (worth && y - last_name > LINE).then(|| self.short_name(arm, x));
+            let worth = matches!(variant.verdict, Verdict::Better | Verdict::Worse);
+            let name = (worth && y - last_name > LINE).then(|| self.short_name(variant, x));
             if name.is_some() {
                 last_name = y;
             }
-            PlacedArm { arm, rate, x, y, name }
+            PlacedVariant { variant, rate, x, y, name }
         });
         placed.collect()
     }
 
-    /// Whether the name of an arm lies where letters between `x` around the height `y` would.
+    /// Whether the name of a variant lies where letters between `x` around the height `y` would.
     fn is_taken(&self, x: (f64, f64), y: f64) -> bool {
-        self.placed_arms().iter().any(|placed| {
+        self.placed_variants().iter().any(|placed| {
             let letters = placed.name.as_ref().map_or(0, |name| name.chars().count());
             let begin = placed.x + NAME_AFTER;
             let end = begin + LETTER * f64::from(u32::try_from(letters).unwrap_or(0));
@@ -317,37 +319,37 @@ impl<'a> Plot<'a> {
         })
     }
 
-    fn arms(&self) -> Markup {
+    fn variants(&self) -> Markup {
         let mut out = Markup::default();
-        for PlacedArm { arm, rate, x, y, name } in self.placed_arms() {
+        for PlacedVariant { variant, rate, x, y, name } in self.placed_variants() {
             let tip = format!(
                 "{}\n{} {}/s\n{}",
-                arm.label,
+                variant.label,
                 number::rate(&rate),
                 self.findings.operation,
-                words::outcome(arm)
+                words::outcome(variant)
             );
             let whisker =
                 line("whisker", x, self.y.at(rate.low.get()), x, self.y.at(rate.high.get()));
-            let mut group = reading(&tip).with(&whisker).with(&mark(arm.verdict, x, y));
+            let mut group = reading(&tip).with(&whisker).with(&mark(variant.verdict, x, y));
             if let Some(name) = name {
-                group = group.with(&label("note arm-name", x + NAME_AFTER, y + 4.0, &name));
+                group = group.with(&label("note variant-name", x + NAME_AFTER, y + 4.0, &name));
             }
             out.push(&group.done());
         }
         out
     }
 
-    /// The arm's words, cut to what fits between its mark and the picture's edge.
+    /// The variant's words, cut to what fits between its mark and the picture's edge.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a width in pixels, clamped above zero"
     )]
-    fn short_name(&self, arm: &Effect, x: f64) -> String {
-        let plus = if words::over(self.findings, arm).is_some() { "+ " } else { "" };
+    fn short_name(&self, variant: &Effect, x: f64) -> String {
+        let plus = if words::over(self.findings, variant).is_some() { "+ " } else { "" };
         let room = ((self.width - x - 18.0) / LETTER).max(3.0) as usize;
-        crate::text::clip(&format!("{plus}{}", crate::text::disarm(&arm.label)), room)
+        crate::text::clip(&format!("{plus}{}", crate::text::disarm(&variant.label)), room)
     }
 }
 
@@ -381,7 +383,7 @@ pub(super) fn mark(verdict: Verdict, x: f64, y: f64) -> Markup {
 }
 
 fn treated(findings: &Findings) -> impl Iterator<Item = &Effect> {
-    findings.effects.iter().filter(|effect| effect.role == ArmRole::Treatment)
+    findings.effects.iter().filter(|effect| effect.role == VariantRole::Treatment)
 }
 
 /// A tick's number without decimals that say nothing: `5.00k` is `5k`.

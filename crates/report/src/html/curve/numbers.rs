@@ -10,7 +10,7 @@ use kneepoint_vocab::Findings;
 use kneepoint_vocab::findings::{Curve, CurvePoint, Fit};
 
 /// One row a point; with several core counts, the cores come second, and with treated curves, the
-/// arm comes after that.
+/// variant comes after that.
 pub(in crate::html) fn table(findings: &Findings) -> Table {
     let series = Series::of(findings);
     let laws = named_laws(&series);
@@ -28,12 +28,12 @@ pub(in crate::html) fn table(findings: &Findings) -> Table {
     let mut table = Table::new(head);
     let baseline = series.curves.iter().map(|curve| ("baseline", *curve));
     let beside = treated.iter().map(|one| (one.label.as_str(), &one.curve));
-    for (arm, curve) in baseline.chain(beside) {
-        let arm = (!treated.is_empty()).then_some(arm);
+    for (variant, curve) in baseline.chain(beside) {
+        let variant = (!treated.is_empty()).then_some(variant);
         for (index, point) in curve.points.iter().enumerate() {
             let fits: Vec<Option<&Fit>> =
                 laws.iter().map(|law| usable(curve).find(|fit| fit.law == *law)).collect();
-            table.row(row(&series, arm, &fits, index, point));
+            table.row(row(&series, variant, &fits, index, point));
         }
     }
     table
@@ -58,8 +58,8 @@ pub(in crate::html) fn times(findings: &Findings) -> Markup {
         [("p50", |time| time.p50), ("p95", |time| time.p95), ("p99", |time| time.p99)];
     for (name, of) in named {
         let times = points().filter_map(|point| point.latency.as_ref());
-        let told = times.map(|time| number::brief_seconds(of(time).seconds()));
-        table.row(std::iter::once(name.to_owned()).chain(told));
+        let reported = times.map(|time| number::brief_seconds(of(time).seconds()));
+        table.row(std::iter::once(name.to_owned()).chain(reported));
     }
     table.named("Response time")
 }
@@ -78,7 +78,7 @@ fn named_laws<'a>(series: &Series<'a>) -> Vec<&'a str> {
 
 fn row(
     series: &Series<'_>,
-    arm: Option<&str>,
+    variant: Option<&str>,
     fits: &[Option<&Fit>],
     index: usize,
     point: &CurvePoint,
@@ -89,7 +89,7 @@ fn row(
     if series.several() {
         row.push(point.level.cores.to_string());
     }
-    row.extend(arm.map(str::to_owned));
+    row.extend(variant.map(str::to_owned));
     row.extend([shown.value.clone(), shown.interval_or_dash(), number::plain_rate(point.ideal)]);
     row.extend(fits.iter().map(|fit| {
         let rate = fit.and_then(|fit| fit.fitted.get(index));

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Running dd processes.
-pub(super) struct Crowd {
+pub(super) struct ClientProcesses {
     members: Vec<Process>,
     /// What each had read when the window opened.
     marks: Option<Vec<Progress>>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// What dd says of itself.
@@ -28,7 +28,7 @@ pub(super) struct Progress {
     seconds: f64,
 }
 
-impl Crowd {
+impl ClientProcesses {
     /// Starts one dd a client and waits until every one of them reads.
     pub(super) fn start(
         settings: &Settings,
@@ -36,7 +36,7 @@ impl Crowd {
         drive: &Drive,
         folder: &Path,
         undo: &Undo,
-        patience: Duration,
+        timeout: Duration,
     ) -> anyhow::Result<Self> {
         let mut members = Vec::new();
         for device in devices.iter().cycle().take(drive.clients as usize) {
@@ -57,9 +57,9 @@ impl Crowd {
             members.push(program.spawn(undo)?);
         }
         for member in &mut members {
-            member.await_ready(patience, |dd| reads(dd.pid()))?;
+            member.await_ready(timeout, |dd| reads(dd.pid()))?;
         }
-        Ok(Self { members, marks: None, patience })
+        Ok(Self { members, marks: None, timeout })
     }
 
     /// Process ids in client order.
@@ -92,7 +92,7 @@ impl Crowd {
         }
         let mut marks = Vec::new();
         for (member, before) in self.members.iter_mut().zip(before) {
-            member.await_ready(self.patience, |dd| reports(dd) > before)?;
+            member.await_ready(self.timeout, |dd| reports(dd) > before)?;
             marks.push(last_report(member)?);
         }
         self.marks = Some(marks);
@@ -108,7 +108,7 @@ impl Crowd {
         }
         let (mut per_client, mut seconds, mut lifelong) = (Vec::new(), 0.0, 0);
         for (member, mark) in self.members.iter_mut().zip(marks) {
-            member.await_end(self.patience)?;
+            member.await_end(self.timeout)?;
             let end = last_report(member)?;
             ensure!(end.records >= mark.records, "dd counted backwards");
             per_client.push(end.records - mark.records);

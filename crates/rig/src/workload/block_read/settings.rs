@@ -40,7 +40,7 @@ impl Engine {
     }
 }
 
-/// Everything in which two arms can differ.
+/// Everything in which two variants can differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// What is read.

@@ -11,7 +11,7 @@ use kneepoint_vocab::Nanos;
 use std::time::{Duration, Instant};
 
 /// How long the program may take for one reading.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The part of a window that a reading may take: its time is known to half of that.
 const SHARE: u32 = 10;
 /// How often a reading that took too long is taken again.
@@ -30,7 +30,7 @@ pub(super) struct Counter {
     pub(super) pattern: Pattern,
 }
 
-/// What it told.
+/// What it reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reading {
     /// The middle of the time that the reading took.
@@ -50,7 +50,7 @@ impl Counter {
         program.cpus = cpus.to_vec();
         let mut process = program.spawn(&instance.undo)?;
         let begun = process.begun();
-        let printed = process.await_success(PATIENCE);
+        let printed = process.await_success(TIMEOUT);
         let took = begun.elapsed();
         let count = printed.and_then(|printed| {
             let texts = [printed.as_str(), &process.complained()?];
@@ -66,11 +66,11 @@ impl Counter {
 /// A count as a whole number.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to fit")]
 fn whole(number: f64) -> anyhow::Result<u64> {
-    ensure!((0.0..EXACT).contains(&number), "{number} is no count that can be told exactly");
+    ensure!((0.0..EXACT).contains(&number), "{number} is no count that can be reported exactly");
     Ok(number as u64)
 }
 
-/// The count of one start of an arm.
+/// The count of one start of a variant.
 #[derive(Debug)]
 pub(super) struct Count {
     counter: Counter,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     fn count(opened: Reading, closed: Reading, own: u64) -> Count {
-        let line = Line::parse("told me", false).unwrap();
+        let line = Line::parse("reported me", false).unwrap();
         let pattern = Pattern::parse("([0-9]+)").unwrap();
         Count {
             counter: Counter { line, pattern },
@@ -270,8 +270,8 @@ mod tests {
         assert!(still.to_string().contains("does not grow: 10 when"), "{still}");
         let mut open = count(reading(at, 0, 10), reading(at, 500, 1013), 3);
         open.closed = None;
-        let told = open.output().unwrap_err().to_string();
-        assert!(told.contains("2ms at first, and its window has no clear edge"), "{told}");
+        let reported = open.output().unwrap_err().to_string();
+        assert!(reported.contains("2ms at first, and its window has no clear edge"), "{reported}");
     }
 
     #[test]

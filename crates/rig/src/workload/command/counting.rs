@@ -44,7 +44,7 @@ const LONGEST: f64 = 1e18;
 
 impl Counting {
     /// One line for people.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn reported(&self) -> String {
         match self {
             Self::Automatic => "by its output's known form".to_owned(),
             Self::Throughput(_) => "operations/s that it prints".to_owned(),
@@ -192,8 +192,11 @@ mod tests {
 
     #[test]
     fn an_output_that_is_not_understood_is_refused() {
-        let told = count(&Counting::Automatic, "finished 30 rounds").unwrap_err();
-        assert!(told.contains("finished 30 rounds") && told.contains("--throughput '"), "{told}");
+        let reported = count(&Counting::Automatic, "finished 30 rounds").unwrap_err();
+        assert!(
+            reported.contains("finished 30 rounds") && reported.contains("--throughput '"),
+            "{reported}"
+        );
         assert!(count(&Counting::Automatic, "").unwrap_err().contains("--work 1"));
         for bad in ["nan ops/s", "1e400 ops/s", "600 MB/s", "950 req/s 20 qps"] {
             assert!(count(&Counting::Automatic, bad).is_err(), "{bad}");

@@ -5,7 +5,7 @@ use super::general;
 use crate::output::{Response, fio, millis, sysbench};
 use kneepoint_vocab::{Latency, Nanos};
 
-/// Whose output it is, its operations per second, and its response times where all are told.
+/// Whose output it is, its operations per second, and its response times where all are reported.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reading {
     pub(super) by: &'static str,
@@ -13,7 +13,7 @@ pub(super) struct Reading {
     pub(super) latency: Option<Latency>,
 }
 
-/// Reads the response times in a generator's output, as far as they are told.
+/// Reads the response times in a generator's output, as far as they are reported.
 type Times = fn(&str) -> Response;
 
 /// Whose format it is, the pattern of its operations per second, and its response times.
@@ -73,8 +73,8 @@ fn of_a_generator(printed: &str) -> Result<Option<Reading>, String> {
                 format!("{why}; say with `throughput` (--throughput) which figure counts")
             })?;
             // Times that are cut to nothing say nothing.
-            let told = times(printed).latency().filter(|latency| latency.p50 > Nanos(0));
-            return Ok(Some(Reading { by, rate, latency: told }));
+            let reported = times(printed).latency().filter(|latency| latency.p50 > Nanos(0));
+            return Ok(Some(Reading { by, rate, latency: reported }));
         }
     }
     Ok(None)
@@ -90,18 +90,18 @@ fn of_sysbench(printed: &str) -> Response {
 
 /// `  95% in 0.0003 secs` and `Slowest: 0.0067 secs` of hey and oha. wrk tells no 95th percentile.
 fn of_http(printed: &str) -> Response {
-    let mut told = Response::default();
+    let mut reported = Response::default();
     for line in printed.lines().map(str::trim) {
         if let Some((percent, rest)) = line.split_once("% in ") {
             let percent = percent.trim().parse().ok();
-            told.percentiles.extend(percent.zip(length(rest)));
+            reported.percentiles.extend(percent.zip(length(rest)));
         } else if let Some(rest) = line.strip_prefix("Slowest:") {
-            told.longest = told.longest.or(length(rest));
+            reported.longest = reported.longest.or(length(rest));
         } else if let Some(rest) = line.strip_prefix("Average:") {
-            told.mean = told.mean.or(length(rest));
+            reported.mean = reported.mean.or(length(rest));
         }
     }
-    told
+    reported
 }
 
 /// `0.0003 secs`, `1.5 ms`: a number and its unit of time.
@@ -118,23 +118,23 @@ fn length(text: &str) -> Option<Nanos> {
 
 /// Whole milliseconds: `  95%      4`, ` 100%      9 (longest request)`, and the line of the sum.
 fn of_ab(printed: &str) -> Response {
-    let mut told = Response::default();
+    let mut reported = Response::default();
     for line in printed.lines().map(str::trim) {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let value = |index: usize| millis(fields.get(index)?.parse().ok()?);
         let percent = fields.first().and_then(|first| first.strip_suffix('%')?.parse().ok());
         match (percent, value(1)) {
             (Some(percent), Some(value)) if percent < 100.0 => {
-                told.percentiles.push((percent, value));
+                reported.percentiles.push((percent, value));
             }
-            (Some(_), value) => told.longest = value,
-            _ if line.starts_with("Time per request:") && told.mean.is_none() => {
-                told.mean = value(3);
+            (Some(_), value) => reported.longest = value,
+            _ if line.starts_with("Time per request:") && reported.mean.is_none() => {
+                reported.mean = value(3);
             }
             _ => {}
         }
     }
-    told
+    reported
 }
 
 /// The line below `avg min p50 p95 p99 max`, in milliseconds.
@@ -161,8 +161,8 @@ fn of_row(fields: &[&str]) -> Response {
     let numbers: Vec<Option<Nanos>> =
         fields.iter().map(|field| millis(field.parse().ok()?)).collect();
     let [mean, _, p50, p95, p99, longest] = numbers[..] else { return Response::default() };
-    let told = [(50.0, p50), (95.0, p95), (99.0, p99)];
-    let percentiles = told.into_iter().filter_map(|(at, value)| Some((at, value?))).collect();
+    let reported = [(50.0, p50), (95.0, p95), (99.0, p99)];
+    let percentiles = reported.into_iter().filter_map(|(at, value)| Some((at, value?))).collect();
     Response { mean, longest, percentiles }
 }
 
@@ -170,7 +170,7 @@ fn of_row(fields: &[&str]) -> Response {
 mod tests {
     use super::*;
 
-    fn told(printed: &str) -> Option<(&'static str, f64)> {
+    fn reported(printed: &str) -> Option<(&'static str, f64)> {
         recognised(&[printed]).unwrap().map(|reading| (reading.by, reading.rate))
     }
 
@@ -220,18 +220,18 @@ mod tests {
     fn well_known_generators_are_recognised() {
         let sysbench = "SQL statistics:\n    transactions:      2401   (2399.12 per sec.)\n    \
                         queries:  4802  (4798.2 per sec.)\n";
-        assert_eq!(told(sysbench), Some(("sysbench", 2399.12)));
+        assert_eq!(reported(sysbench), Some(("sysbench", 2399.12)));
         let cpu = "CPU speed:\n    events per second:  1234.56\n\nGeneral statistics:\n";
-        assert_eq!(told(cpu), Some(("sysbench", 1234.56)));
+        assert_eq!(reported(cpu), Some(("sysbench", 1234.56)));
         let memory = "Total operations: 5120 (1234567.89 per second)\n";
-        assert_eq!(told(memory), Some(("sysbench", 1_234_567.89)));
+        assert_eq!(reported(memory), Some(("sysbench", 1_234_567.89)));
         let pgbench = "latency average = 0.1 ms\ntps = 26510.6 (without initial connection time)\n";
-        assert_eq!(told(pgbench), Some(("pgbench", 26510.6)));
+        assert_eq!(reported(pgbench), Some(("pgbench", 26510.6)));
         let redis = "\rGET: rps=1.0 (overall: 2.0)\rGET: 91743.12 requests per second, p50=0.4\n";
-        assert_eq!(told(redis), Some(("redis-benchmark", 91743.12)));
+        assert_eq!(reported(redis), Some(("redis-benchmark", 91743.12)));
         let memtier = "Type  Ops/sec\nSets  10.5 1\nTotals  115.5  0.00 104\n";
-        assert_eq!(told(memtier), Some(("memtier_benchmark", 115.5)));
-        assert_eq!(told("done: 1,234.5 ops/s\n"), Some(("a line with ops/s", 1234.5)));
+        assert_eq!(reported(memtier), Some(("memtier_benchmark", 115.5)));
+        assert_eq!(reported("done: 1,234.5 ops/s\n"), Some(("a line with ops/s", 1234.5)));
         let said = recognised(&["", "7 ops/s"]).unwrap().unwrap();
         assert_eq!(said.rate.to_bits(), 7.0_f64.to_bits());
     }
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_failed_job_of_fio_is_no_result() {
         let fio = include_str!("../../../tests/output/fio-two-jobs.json");
-        assert_eq!(told(fio).unwrap().0, "fio");
+        assert_eq!(reported(fio).unwrap().0, "fio");
         let failed = fio.replacen("\"error\" : 0", "\"error\" : 5", 1);
         assert_ne!(fio, failed);
         let why = recognised(&[&failed]).unwrap_err();
@@ -254,8 +254,8 @@ mod tests {
         let two = format!("{csv}\"SET\",\"7.0\",\"1\",\"1\",\"1\",\"1\",\"1\",\"1\"\n");
         assert!(recognised(&[&two]).unwrap_err().contains("--throughput"));
         assert!(recognised(&["1 ops/s\n2 ops/s\n"]).is_err());
-        assert_eq!(told(""), None);
-        assert_eq!(told("took 3.1 s, all good"), None);
-        assert_eq!(told("{\"jobs\": []}"), None);
+        assert_eq!(reported(""), None);
+        assert_eq!(reported("took 3.1 s, all good"), None);
+        assert_eq!(reported("{\"jobs\": []}"), None);
     }
 }

@@ -137,9 +137,9 @@ mod tests {
         for printed in ["nan ops/s", "inf ops/s", "1e400 ops/s", "-5 ops/s", "tps: nan"] {
             assert!(rate(printed).is_err(), "{printed}");
         }
-        let told = rate("read 950 req/s\nwrite 1200 req/s").unwrap_err();
-        assert!(told.contains("\"950 req/s\" and \"1200 req/s\""), "{told}");
-        assert!(told.contains("--throughput 'read ([0-9.,]+)'"), "{told}");
+        let reported = rate("read 950 req/s\nwrite 1200 req/s").unwrap_err();
+        assert!(reported.contains("\"950 req/s\" and \"1200 req/s\""), "{reported}");
+        assert!(reported.contains("--throughput 'read ([0-9.,]+)'"), "{reported}");
     }
 
     proptest! {

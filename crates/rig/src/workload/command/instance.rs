@@ -1,4 +1,4 @@
-//! What a start of an arm has besides the command: its directory, its hooks, its server.
+//! What a start of a variant has besides the command: its directory, its hooks, its server.
 
 use super::line::{Line, Values};
 use super::settings::Settings;
@@ -42,7 +42,7 @@ pub(super) fn set_up(settings: &Settings, setup: &Setup) -> anyhow::Result<()> {
         ("{shared}", shared.display().to_string()),
     ]);
     let program = program("setup", line.filled(&values), &shared, settings);
-    process::run(program, settings.patience, &setup.undo).map(drop)
+    process::run(program, settings.timeout, &setup.undo).map(drop)
 }
 
 /// A program of the recipe, started where the recipe wants it. Its output goes to `logs`, for the
@@ -69,7 +69,7 @@ fn program<'a>(
     program
 }
 
-/// One start of an arm. Dropping it runs `conclude`, kills the server and removes the directory.
+/// One start of a variant. Dropping it runs `conclude`, kills the server and removes the directory.
 pub(super) struct Instance {
     settings: Settings,
     values: Values,
@@ -87,7 +87,7 @@ pub(super) struct Instance {
 impl Instance {
     /// Runs `prepare`, then brings the server up.
     pub(super) fn start(settings: &Settings, setup: &Setup) -> anyhow::Result<Self> {
-        let name = format!("{}-{}-command", setup.arm, setup.start).replace(['/', '\0'], "-");
+        let name = format!("{}-{}-command", setup.variant, setup.start).replace(['/', '\0'], "-");
         let directory = setup.scratch.join(name);
         fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
         let mut instance = Self {
@@ -113,7 +113,7 @@ impl Instance {
         if let Some(line) = &settings.prepare {
             let program = instance.program("prepare", line.filled(&instance.values), settings);
             let mut process = program.spawn(&instance.undo)?;
-            process.await_success(settings.patience)?;
+            process.await_success(settings.timeout)?;
             instance.prepared = Some(process);
         }
         instance.serve()?;
@@ -122,7 +122,7 @@ impl Instance {
 
     fn hook(&self, name: &'static str, line: &Line) -> anyhow::Result<()> {
         let program = self.hook_program(name, line.filled(&self.values));
-        process::run(program, self.settings.patience, &self.undo).map(drop)
+        process::run(program, self.settings.timeout, &self.undo).map(drop)
     }
 
     /// Starts the server and waits until it is ready.
@@ -199,7 +199,7 @@ impl Instance {
         let Some(server) = &mut self.server else { return Ok(()) };
         match server.ended() {
             None => Ok(()),
-            Some(status) => Err(server.lost(&format!("ended, {}", process::told(status)))),
+            Some(status) => Err(server.lost(&format!("ended, {}", process::reported(status)))),
         }
     }
 

@@ -36,7 +36,7 @@ const KEYS: [&str; 19] = [
 /// How long a server may take until it is ready.
 const READY_WITHIN: f64 = 10.0;
 /// How long a command may take beyond its window, and a hook altogether.
-const PATIENCE: f64 = 600.0;
+const TIMEOUT: f64 = 600.0;
 /// The ways of counting; they exclude each other.
 const COUNTING: [&str; 5] = ["throughput", "operations", "json", "work", "counter"];
 /// Where the count is in what its program prints, unless that is said.
@@ -52,7 +52,7 @@ pub(super) struct Settings {
     pub(super) ready: Option<Line>,
     pub(super) conclude: Option<Line>,
     pub(super) ready_within: Duration,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     pub(super) until_stopped: bool,
     pub(super) directory: Option<PathBuf>,
     pub(super) environment: Variables,
@@ -106,7 +106,7 @@ impl Settings {
             ready: reader.hook("ready", &["{seconds}"])?,
             conclude: reader.hook("conclude", &["{seconds}"])?,
             ready_within: reader.seconds("ready_within_s", READY_WITHIN)?,
-            patience: reader.seconds("patience_s", PATIENCE)?,
+            timeout: reader.seconds("patience_s", TIMEOUT)?,
             until_stopped: reader.until()? || raw.contains_key("counter"),
             directory: raw.get("directory").map(PathBuf::from),
             environment: reader.environment()?,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn what_makes_no_sense_is_reported() {
         let cases: [(&[(&str, &str)], &str); 20] = [
             (&[], "must name the command"),
             (&[("run", "a"), ("rum", "b")], "no setting is named \"rum\""),
@@ -284,9 +284,9 @@ mod tests {
             (&[("run", "a"), ("environment", "A")], "NAME=VALUE"),
             (&[("run", "a"), ("directory", "/nonexistent/x")], "is not there"),
         ];
-        for (pairs, told) in cases {
+        for (pairs, reported) in cases {
             let problem = parse(pairs).unwrap_err();
-            assert!(problem.contains(told), "{pairs:?}: {problem}");
+            assert!(problem.contains(reported), "{pairs:?}: {problem}");
         }
     }
 }

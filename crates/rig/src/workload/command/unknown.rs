@@ -70,10 +70,13 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_with_the_pattern_that_finds_them() {
-        let told = refusal(&["took 3 s\ndone: 1,250 things a tick, rate 7\n", ""]);
-        assert!(told.contains("\"done: 1,250 things a tick, rate 7\", \"took 3 s\""), "{told}");
-        assert!(told.contains("--throughput 'done: ([0-9.,]+)'"), "{told}");
-        assert!(told.contains("--work 1") && !told.contains('\n'), "{told}");
+        let reported = refusal(&["took 3 s\ndone: 1,250 things a tick, rate 7\n", ""]);
+        assert!(
+            reported.contains("\"done: 1,250 things a tick, rate 7\", \"took 3 s\""),
+            "{reported}"
+        );
+        assert!(reported.contains("--throughput 'done: ([0-9.,]+)'"), "{reported}");
+        assert!(reported.contains("--work 1") && !reported.contains('\n'), "{reported}");
         assert!(refusal(&["ok\n", "fine"]).contains("nor any other number"));
     }
 

@@ -19,17 +19,17 @@ pub(super) fn look(clients: u32) -> Duration {
     LOOK + LOOK_EACH * clients
 }
 
-/// How often it is looked whether clients that work can be told from others.
+/// How often it is looked whether clients that work can be distinguished from others.
 const GLANCE: Duration = Duration::from_millis(20);
 /// The most that is looked so, on a busy machine,
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 /// and for each client more: those that share one lock, such as that of an interpreter, take turns
 /// of some milliseconds.
 const TURN: Duration = Duration::from_millis(10);
 
 /// The most that [`workers_now`] takes.
 pub(super) fn longest_look(clients: u32) -> Duration {
-    PATIENCE + TURN * clients
+    TIMEOUT + TURN * clients
 }
 
 /// The same of clients that are at work: as soon as each has used CPU. What was busy at the start
@@ -50,7 +50,7 @@ pub(super) fn workers_now(process: &mut Process, clients: u32) -> Option<Vec<u32
 }
 
 /// The threads of a process and its descendants that are its clients by the CPU that they used
-/// while looked at; none where clients cannot be told from others.
+/// while looked at; none where clients cannot be distinguished from others.
 pub(super) fn workers(process: &mut Process, clients: u32) -> Vec<u32> {
     let half = look(clients) / 2;
     // What it does first, it does not do as a client.

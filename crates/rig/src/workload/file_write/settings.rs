@@ -60,7 +60,7 @@ const PER_CLIENT: &str = "per-client";
 /// Most files that clients share.
 const MOST_FILES: u32 = 1024;
 
-/// Everything in which two arms can differ.
+/// Everything in which two variants can differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// Where the files lie.

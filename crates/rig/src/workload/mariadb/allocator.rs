@@ -21,7 +21,7 @@ pub(super) enum Allocator {
     Tcmalloc,
 }
 
-/// The variable by which the C library is told how many arenas it may make.
+/// The variable that limits how many arenas the C library may make.
 const ARENAS: &str = "MALLOC_ARENA_MAX";
 
 impl Allocator {

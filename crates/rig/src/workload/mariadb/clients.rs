@@ -4,7 +4,7 @@
 
 use super::counts::{Counts, Window};
 use super::instance::Instance;
-use super::told;
+use super::reported;
 use crate::output;
 use crate::placement;
 use crate::process::{Process, Program};
@@ -36,7 +36,7 @@ pub(super) struct Call<'a> {
     pub(super) seed: u64,
     /// How long all clients work, uncounted, before the first slice.
     pub(super) run_in: Duration,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     pub(super) undo: &'a Undo,
 }
 
@@ -72,7 +72,7 @@ impl Call<'_> {
     fn statements(&self) -> anyhow::Result<Ratio> {
         let counts = Counts::begin(self.directory, 1)?;
         let mut generator = self.spawn(&counts, 1, TRIAL, None)?;
-        let printed = generator.await_success(self.patience)?;
+        let printed = generator.await_success(self.timeout)?;
         let report = output::sysbench::parse(&printed)
             .map_err(|error| generator.lost(&format!("printed no report: {error}")))?;
         ensure!(
@@ -102,7 +102,7 @@ pub(super) struct Clients {
     window: Window,
     gates: PathBuf,
     statements: Ratio,
-    patience: Duration,
+    timeout: Duration,
     slice: Slice,
 }
 
@@ -136,11 +136,11 @@ impl Clients {
             make_gate(&gate(&gates, client))?;
         }
         let mut generator = call.spawn(&counts, clients, 0, Some(&gates))?;
-        let patience = call.patience;
-        let threads = await_clients(instance, &mut generator, clients, patience)?;
+        let timeout = call.timeout;
+        let threads = await_clients(instance, &mut generator, clients, timeout)?;
         let window = Window::over(counts);
         let slice = Slice { clients, ..Slice::default() };
-        let mut started = Self { generator, threads, window, gates, statements, patience, slice };
+        let mut started = Self { generator, threads, window, gates, statements, timeout, slice };
         started.await_gates(instance)?;
         started.release(instance, clients, cpus)?;
         std::thread::sleep(call.run_in);
@@ -215,7 +215,7 @@ impl Clients {
 
     fn await_gates(&mut self, instance: &mut Instance) -> anyhow::Result<()> {
         let (clients, counts) = (self.slice.clients, self.window.counts());
-        let awaited = self.generator.await_ready(self.patience, |_| {
+        let awaited = self.generator.await_ready(self.timeout, |_| {
             counts.at_gates(clients).is_ok_and(|waiting| waiting == u64::from(clients))
         });
         awaited.map_err(|error| instance.blame(error))
@@ -259,11 +259,11 @@ pub(super) fn await_clients(
     instance: &mut Instance,
     generator: &mut Process,
     clients: u32,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<Vec<u32>> {
     let mut found = None;
-    let awaited = generator.await_ready(patience, |generator| {
-        found = generator.complained().ok().and_then(|text| told::served(&text, clients));
+    let awaited = generator.await_ready(timeout, |generator| {
+        found = generator.complained().ok().and_then(|text| reported::served(&text, clients));
         found.is_some()
     });
     awaited.map_err(|error| instance.blame(error))?;

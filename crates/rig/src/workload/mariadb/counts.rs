@@ -355,14 +355,14 @@ mod tests {
     fn clients_are_told_to_stop_and_to_go_on_and_the_file_goes() {
         let folder = TempDir::new().unwrap();
         let counts = Counts::begin(folder.path(), 3).unwrap();
-        let told = || {
+        let reported = || {
             let all = counts.read().unwrap().numbers;
             all.into_iter().map(|client| client[1] > 0.5).collect::<Vec<_>>()
         };
         counts.stop(3).unwrap();
-        assert_eq!(told(), [true; 3]);
+        assert_eq!(reported(), [true; 3]);
         counts.go_on(2).unwrap();
-        assert_eq!(told(), [false, false, true]);
+        assert_eq!(reported(), [false, false, true]);
         assert_eq!(counts.operations().unwrap(), 0);
         put(&counts, 1, 3, 4.0);
         put(&counts, 2, 4, 1.0);

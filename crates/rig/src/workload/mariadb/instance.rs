@@ -126,7 +126,7 @@ pub(super) struct Instance {
     /// What it was started with besides what Kneepoint itself has.
     environment: Variables,
     undo: Undo,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Instance {
@@ -136,7 +136,7 @@ impl Instance {
         settings: &ServerSettings,
         home: Home,
         table_bytes: u64,
-        patience: Duration,
+        timeout: Duration,
     ) -> anyhow::Result<Self> {
         let port = match settings.connection {
             Connection::Socket => None,
@@ -157,15 +157,15 @@ impl Instance {
         program.environment = environment.for_program();
         let server = program.spawn(&setup.undo)?;
         let (settings, undo) = (settings.clone(), setup.undo.clone());
-        let mut instance = Self { server, home, port, settings, environment, undo, patience };
+        let mut instance = Self { server, home, port, settings, environment, undo, timeout };
         instance.await_ready()?;
         Ok(instance)
     }
 
     fn await_ready(&mut self) -> anyhow::Result<()> {
-        let Self { server, home, undo, patience, .. } = self;
-        server.await_ready(*patience, |_| {
-            home.socket().exists() && ask(home, undo, *patience, "SELECT 1", None).is_ok()
+        let Self { server, home, undo, timeout, .. } = self;
+        server.await_ready(*timeout, |_| {
+            home.socket().exists() && ask(home, undo, *timeout, "SELECT 1", None).is_ok()
         })
     }
 
@@ -199,13 +199,13 @@ impl Instance {
 
     /// Runs statements as the server's administrator; rows are lines, columns split by tabs.
     pub(super) fn ask(&mut self, statements: &str) -> anyhow::Result<String> {
-        let answer = ask(&self.home, &self.undo, self.patience, statements, None);
+        let answer = ask(&self.home, &self.undo, self.timeout, statements, None);
         answer.map_err(|error| self.blame(error))
     }
 
     /// Runs the statements in a file.
     pub(super) fn feed(&mut self, statements: File) -> anyhow::Result<String> {
-        let answer = ask(&self.home, &self.undo, self.patience, "", Some(statements));
+        let answer = ask(&self.home, &self.undo, self.timeout, "", Some(statements));
         answer.map_err(|error| self.blame(error))
     }
 
@@ -287,27 +287,27 @@ impl Instance {
             .collect();
         proofs.extend(self.settings.allocator.proof(self.pid(), &self.environment)?);
         proofs.extend(shown::variables("mariadbd", self.pid(), &self.environment));
-        let told = [
+        let reported = [
             "version",
             "innodb_buffer_pool_size",
             "innodb_log_file_size",
             "version_malloc_library",
         ];
-        let settings = told
+        let settings = reported
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), (*found.get(name)?).to_owned())));
-        Ok((proofs, settings.chain(self.environment.told()).collect()))
+        Ok((proofs, settings.chain(self.environment.reported()).collect()))
     }
 
     /// Shuts the server down in its own way and hands its home back.
     pub(super) fn stop(self) -> anyhow::Result<Home> {
-        self.server.terminate(Signal::TERM, self.patience)?;
+        self.server.terminate(Signal::TERM, self.timeout)?;
         Ok(self.home)
     }
 
     /// Runs a program of this server's surroundings to its end.
     pub(super) fn run(&mut self, program: Program<'_>) -> anyhow::Result<String> {
-        let said = process::run(program, self.patience, &self.undo);
+        let said = process::run(program, self.timeout, &self.undo);
         said.map_err(|error| self.blame(error))
     }
 }
@@ -315,7 +315,7 @@ impl Instance {
 fn ask(
     home: &Home,
     undo: &Undo,
-    patience: Duration,
+    timeout: Duration,
     statements: &str,
     input: Option<File>,
 ) -> anyhow::Result<String> {
@@ -332,7 +332,7 @@ fn ask(
     let mut program = Program::new("the mariadb client", "mariadb", arguments, home.path());
     program.shielded = true;
     program.input = input;
-    process::run(program, patience, undo)
+    process::run(program, timeout, undo)
 }
 
 /// A port of the loopback interface that nobody has now.
@@ -375,7 +375,7 @@ fn configuration(
 }
 
 /// Makes the server's system tables in `home`, before its first start.
-pub(super) fn install(setup: &Setup, home: &Home, patience: Duration) -> anyhow::Result<()> {
+pub(super) fn install(setup: &Setup, home: &Home, timeout: Duration) -> anyhow::Result<()> {
     let store = home.store();
     fs::create_dir(&store).with_context(|| store.display().to_string())?;
     home.give(&store)?;
@@ -393,7 +393,7 @@ pub(super) fn install(setup: &Setup, home: &Home, patience: Duration) -> anyhow:
     let mut program = Program::new("mariadb-install-db", path, arguments, home.path());
     program.account = home.account();
     program.shielded = true;
-    process::run(program, patience, &setup.undo)?;
+    process::run(program, timeout, &setup.undo)?;
     if !store.join("mysql").is_dir() {
         bail!("mariadb-install-db made no system tables in {}", store.display());
     }

@@ -6,7 +6,7 @@ use crate::workload::SettingError;
 use crate::workload::settings::{Reader, number};
 use std::collections::BTreeMap;
 
-/// A server variable that arms may differ in.
+/// A server variable that variants may differ in.
 struct Variable {
     name: &'static str,
     values: Values,
@@ -52,7 +52,7 @@ pub(super) enum Connection {
 pub(super) struct ServerSettings {
     pub(super) connection: Connection,
     pub(super) allocator: Allocator,
-    /// Server variables with their values, all that arms may differ in.
+    /// Server variables with their values, all that variants may differ in.
     pub(super) variables: BTreeMap<&'static str, String>,
     /// What is set in the server's environment.
     pub(super) environment: Variables,

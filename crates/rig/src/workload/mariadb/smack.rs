@@ -1,7 +1,7 @@
 //! `mariadb-smack` as it runs: super-smack's table on a server of its own, and its clients.
 
+use super::client_process::{ClientProcess, Task};
 use super::clients::checked;
-use super::crowd::{Crowd, Task};
 use super::http_auth::HttpAuth;
 use super::instance::{DATABASE, Instance};
 use super::settings::{Smack, SmackSettings};
@@ -26,10 +26,10 @@ fn words_in(scratch: &Path) -> PathBuf {
 pub(super) fn prepare(
     setup: &Setup,
     settings: &SmackSettings,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<()> {
     let bytes = u64::from(settings.rows) * ROW_BYTES;
-    template::make(setup, &settings.server, bytes, patience, |instance| {
+    template::make(setup, &settings.server, bytes, timeout, |instance| {
         let table = HttpAuth::draw(settings.rows, setup.seed);
         let file = instance.home().path().join("http_auth.sql");
         let statements = format!("USE {DATABASE};\n{}", table.statements(&settings.engine));
@@ -45,11 +45,11 @@ pub(super) fn prepare(
 pub(super) fn start(
     setup: &Setup,
     settings: SmackSettings,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<Box<dyn System>> {
     let home = template::copy(setup)?;
     let bytes = u64::from(settings.rows) * ROW_BYTES;
-    let mut instance = Instance::start(setup, &settings.server, home, bytes, patience)?;
+    let mut instance = Instance::start(setup, &settings.server, home, bytes, timeout)?;
     if engine(&mut instance)? != settings.engine {
         instance.ask(&format!("ALTER TABLE {DATABASE}.http_auth ENGINE={}", settings.engine))?;
     }
@@ -59,7 +59,7 @@ pub(super) fn start(
         instance,
         settings,
         words: words_in(&setup.scratch),
-        patience,
+        timeout,
         undo: setup.undo.clone(),
         max_clients: setup.max_clients,
         seed: setup.seed,
@@ -82,7 +82,7 @@ struct SmackSystem {
     instance: Instance,
     settings: SmackSettings,
     words: PathBuf,
-    patience: Duration,
+    timeout: Duration,
     undo: Undo,
     max_clients: u32,
     seed: u64,
@@ -90,7 +90,7 @@ struct SmackSystem {
 }
 
 struct Running {
-    crowd: Crowd,
+    client_process: ClientProcess,
     /// The server's count before the clients started.
     questions: u64,
 }
@@ -101,7 +101,7 @@ impl System for SmackSystem {
     }
 
     fn generators(&self) -> Vec<u32> {
-        self.running.iter().map(|running| running.crowd.generator.pid()).collect()
+        self.running.iter().map(|running| running.client_process.generator.pid()).collect()
     }
 
     fn describe(&mut self) -> anyhow::Result<Description> {
@@ -149,21 +149,23 @@ impl System for SmackSystem {
             rounds: self.settings.rounds.map(u64::from),
             cpus: &drive.cpus.generator,
             seed: seed(self.seed, self.slices),
-            patience: self.patience + longest,
+            timeout: self.timeout + longest,
         };
-        let crowd = Crowd::start(&mut self.instance, &task, &self.undo)?;
-        let threads = crowd.threads.clone();
-        self.running = Some(Running { crowd, questions });
+        let client_process = ClientProcess::start(&mut self.instance, &task, &self.undo)?;
+        let threads = client_process.threads.clone();
+        self.running = Some(Running { client_process, questions });
         Ok(threads)
     }
 
     fn working(&mut self) -> anyhow::Result<bool> {
         self.instance.alive()?;
         let running = self.running.as_mut().context("no clients are running")?;
-        match running.crowd.generator.ended() {
+        match running.client_process.generator.ended() {
             None => Ok(true),
             Some(status) if status.success() => Ok(false),
-            Some(status) => Err(running.crowd.generator.lost(&format!("failed ({status})"))),
+            Some(status) => {
+                Err(running.client_process.generator.lost(&format!("failed ({status})")))
+            }
         }
     }
 
@@ -171,27 +173,27 @@ impl System for SmackSystem {
         let running = self.running.as_ref().context("no clients are running")?;
         match self.settings.rounds {
             Some(_) => Ok(None),
-            None => running.crowd.window.progress().map(Some),
+            None => running.client_process.window.progress().map(Some),
         }
     }
 
     fn mark(&mut self) -> anyhow::Result<()> {
         self.instance.alive()?;
-        self.running.as_mut().context("no clients are running")?.crowd.window.mark()
+        self.running.as_mut().context("no clients are running")?.client_process.window.mark()
     }
 
     fn close(&mut self) -> anyhow::Result<()> {
-        self.running.as_mut().context("no clients are running")?.crowd.window.close()
+        self.running.as_mut().context("no clients are running")?.client_process.window.close()
     }
 
     fn finish(&mut self) -> anyhow::Result<SliceOutput> {
         let running = self.running.take().context("no clients are running")?;
-        let Running { mut crowd, questions } = running;
-        let deeds = crowd.finish(&mut self.instance)?;
+        let Running { mut client_process, questions } = running;
+        let deeds = client_process.finish(&mut self.instance)?;
         let served = self.instance.questions_since(questions)?;
         let counts = Some(checked(deeds.questions, served)?);
         if self.settings.rounds.is_none() {
-            return crowd.window.output(counts);
+            return client_process.window.output(counts);
         }
         // A fixed amount of work is counted as a whole.
         Ok(SliceOutput {

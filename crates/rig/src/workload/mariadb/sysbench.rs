@@ -25,9 +25,9 @@ fn table_bytes(settings: &SysbenchSettings) -> u64 {
 pub(super) fn prepare(
     setup: &Setup,
     settings: &SysbenchSettings,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<()> {
-    template::make(setup, &settings.server, table_bytes(settings), patience, |instance| {
+    template::make(setup, &settings.server, table_bytes(settings), timeout, |instance| {
         let mut arguments = vec![settings.script.clone()];
         arguments.extend(instance.route());
         arguments.extend(sizes(settings));
@@ -50,7 +50,7 @@ pub(super) fn start(
     let script = home.path().join("oltp.lua");
     fs::write(&script, include_str!("oltp.lua")).with_context(|| script.display().to_string())?;
     let bytes = table_bytes(&settings);
-    let mut instance = Instance::start(setup, &settings.server, home, bytes, workload.patience)?;
+    let mut instance = Instance::start(setup, &settings.server, home, bytes, workload.timeout)?;
     let warm: Vec<String> = (1..=settings.tables)
         .map(|table| {
             format!(
@@ -118,7 +118,7 @@ impl Sysbench {
             directory: &directory,
             seed: self.seed,
             run_in: self.workload.run_in,
-            patience: self.workload.patience,
+            timeout: self.workload.timeout,
             undo: &self.undo,
         };
         Clients::start(&mut self.instance, &call, self.max_clients, cpus)

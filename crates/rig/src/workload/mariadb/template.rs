@@ -19,12 +19,12 @@ pub(super) fn make(
     setup: &Setup,
     settings: &ServerSettings,
     table_bytes: u64,
-    patience: Duration,
+    timeout: Duration,
     fill: impl FnOnce(&mut Instance) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let home = Home::make(setup)?;
-    instance::install(setup, &home, patience).context("making MariaDB's system tables")?;
-    let mut instance = Instance::start(setup, settings, home, table_bytes, patience)?;
+    instance::install(setup, &home, timeout).context("making MariaDB's system tables")?;
+    let mut instance = Instance::start(setup, settings, home, table_bytes, timeout)?;
     instance.ask(&accounts()).context("making the clients' account")?;
     fill(&mut instance).context("loading the tables")?;
     // What is left for later would be done while a slice runs.

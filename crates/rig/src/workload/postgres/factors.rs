@@ -1,4 +1,4 @@
-//! What a connection of pgbench finds: one proof for each factor in which arms differ.
+//! What a connection of pgbench finds: one proof for each factor in which variants differ.
 //!
 //! pgbench is asked to run a statement that tells what it sees as a warning, which pgbench passes
 //! on. So the proofs come from a connection that is made in the same way as those of the clients.
@@ -29,8 +29,9 @@ pub(super) struct Factors {
 impl Factors {
     /// Reads them from pgbench's messages.
     pub(super) fn parse(messages: &str) -> anyhow::Result<Self> {
-        let told = messages.lines().find_map(|line| line.split_once(MARK)).map(|(_, told)| told);
-        let fields: Vec<&str> = told.unwrap_or_default().split('|').collect();
+        let reported =
+            messages.lines().find_map(|line| line.split_once(MARK)).map(|(_, reported)| reported);
+        let fields: Vec<&str> = reported.unwrap_or_default().split('|').collect();
         let [connection, synchronous_commit, shared_buffers, branches, _] = fields[..] else {
             return Err(anyhow::anyhow!("{:?}", messages.trim()))
                 .context("a connection of pgbench did not tell what it finds");
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn each_residue_is_told_by_its_own_proof() {
+    fn each_residue_is_recognised_by_its_own_proof() {
         let proven = "WARNING:  kneepoint|socket|on|134217728|1|\n";
         let inactive = |messages: &str| {
             let factors = Factors::parse(messages).unwrap();

@@ -18,20 +18,20 @@ impl Home {
         account: Option<Account>,
     ) -> anyhow::Result<Self> {
         let path = scratch.join(name);
-        let told = || format!("{}: no directory for PostgreSQL can be made", path.display());
+        let reported = || format!("{}: no directory for PostgreSQL can be made", path.display());
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(told);
+                return Err(error).with_context(reported);
             }
             _ => {}
         }
-        DirBuilder::new().mode(0o700).create(&path).with_context(told)?;
+        DirBuilder::new().mode(0o700).create(&path).with_context(reported)?;
         let home = Self(path.clone());
         if let Some(account) = account {
-            chown(&path, Some(account.user), Some(account.group)).with_context(told)?;
+            chown(&path, Some(account.user), Some(account.group)).with_context(reported)?;
             // The account only passes through: it can neither list the scratch directory nor
             // write to it.
-            fs::set_permissions(scratch, Permissions::from_mode(0o711)).with_context(told)?;
+            fs::set_permissions(scratch, Permissions::from_mode(0o711)).with_context(reported)?;
         }
         Ok(home)
     }

@@ -112,8 +112,9 @@ impl Log {
         self.threads.iter().map(|thread| thread.entries.len() as u64).sum()
     }
 
-    /// Up to when all threads have told, after `since`, and how many transactions had ended then.
-    pub(super) fn told(&self, since: &Edge) -> (Nanos, u64) {
+    /// Up to when all threads have reported, after `since`, and how many transactions had ended
+    /// then.
+    pub(super) fn reported(&self, since: &Edge) -> (Nanos, u64) {
         let last = |thread: &Thread| thread.entries.last().map_or(0, |entry| entry.end);
         let until = self.threads.iter().map(last).min().unwrap_or(0);
         let ended = |thread: &Thread| thread.entries.partition_point(|it| it.end <= until);
@@ -260,7 +261,7 @@ mod tests {
         second.write_all(line(1, 5000, 505).as_bytes()).unwrap();
         second.write_all(b"1 8 50").unwrap();
         log.read().unwrap();
-        assert_eq!(log.told(&edge(base, 5)), (Nanos::from_millis(500), 52));
+        assert_eq!(log.reported(&edge(base, 5)), (Nanos::from_millis(500), 52));
         second.write_all(&line(1, 5000, 1005).as_bytes()[6..]).unwrap();
         log.read().unwrap();
         assert_eq!(log.transactions(), 102);

@@ -31,8 +31,8 @@ pub(super) enum Extent {
 
 /// Longer than any slice lasts, in whole seconds: pgbench is told to end, and ends by itself only
 /// where nobody does.
-pub(super) fn seconds_for(slice: Nanos, patience: Duration) -> u64 {
-    slice.0.div_ceil(1_000_000_000) + patience.as_secs().max(1)
+pub(super) fn seconds_for(slice: Nanos, timeout: Duration) -> u64 {
+    slice.0.div_ceil(1_000_000_000) + timeout.as_secs().max(1)
 }
 
 /// pgbench with these arguments against the server at `reach`.
@@ -202,7 +202,7 @@ tps = 22307.524386 (without initial connection time)
     }
 
     #[test]
-    fn nonsense_is_told_by_its_line() {
+    fn nonsense_is_reported_by_its_line() {
         let refused = [
             ("processed: 20642", "processed: many", "\"many\" as its transactions processed"),
             ("processed: 20642", "processed: 0", "not one transaction"),
@@ -226,9 +226,8 @@ tps = 22307.524386 (without initial connection time)
 
     #[test]
     fn a_run_that_nobody_ends_outlasts_the_slice() {
-        let seconds = |millis, patience| {
-            seconds_for(Nanos::from_millis(millis), Duration::from_secs(patience))
-        };
+        let seconds =
+            |millis, timeout| seconds_for(Nanos::from_millis(millis), Duration::from_secs(timeout));
         assert_eq!([seconds(800, 0), seconds(800, 30), seconds(5001, 30)], [2, 31, 36]);
     }
 

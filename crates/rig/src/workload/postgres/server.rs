@@ -36,7 +36,7 @@ pub(super) struct Launch<'a> {
     /// What is set in its environment.
     pub(super) environment: Variables,
     pub(super) undo: &'a Undo,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// A server that is up. Dropping it kills it.
@@ -45,7 +45,7 @@ pub(super) struct Server {
     control: Session,
     process: Process,
     reach: Reach,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Server {
@@ -83,8 +83,8 @@ impl Server {
         let mut process = program.spawn(launch.undo)?;
         let socket = home.join(format!(".s.PGSQL.{port}"));
         let mut control = None;
-        process.await_ready(launch.patience, |_| {
-            control = Session::open(&socket, ROLE, CONTROL, launch.patience).ok();
+        process.await_ready(launch.timeout, |_| {
+            control = Session::open(&socket, ROLE, CONTROL, launch.timeout).ok();
             control.is_some()
         })?;
         let host = if launch.tcp { addresses.to_owned() } else { home.display().to_string() };
@@ -92,7 +92,7 @@ impl Server {
             control: control.context("the server was ready, yet nobody has connected")?,
             process,
             reach: Reach { host, port, password: None },
-            patience: launch.patience,
+            timeout: launch.timeout,
         };
         if launch.tcp {
             server.set_password()?;
@@ -158,11 +158,11 @@ impl Server {
     pub(super) fn transactions(&mut self) -> anyhow::Result<u64> {
         let connected =
             format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{DATABASE}'");
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         while self.number(&connected)? > 0 {
             if Instant::now() > deadline {
-                let patience = self.patience;
-                return Err(self.process.lost(&format!("keeps clients longer than {patience:?}")));
+                let timeout = self.timeout;
+                return Err(self.process.lost(&format!("keeps clients longer than {timeout:?}")));
             }
             std::thread::sleep(GLANCE);
         }
@@ -182,7 +182,7 @@ impl Server {
             "SELECT pid FROM pg_stat_activity WHERE datname = '{DATABASE}' AND \
              backend_type = 'client backend' AND query ~ '{STATEMENTS}' ORDER BY backend_start, pid"
         );
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         loop {
             let rows = self.query(&question)?;
             if rows.len() >= clients as usize {
@@ -197,9 +197,9 @@ impl Server {
                 )));
             }
             if Instant::now() > deadline {
-                let (seen, patience) = (rows.len(), self.patience);
+                let (seen, timeout) = (rows.len(), self.timeout);
                 return Err(generator
-                    .lost(&format!("had {seen} of {clients} clients at work after {patience:?}")));
+                    .lost(&format!("had {seen} of {clients} clients at work after {timeout:?}")));
             }
             std::thread::sleep(GLANCE);
         }
@@ -211,7 +211,7 @@ impl Server {
     /// It does not end in time; it is killed then.
     pub(super) fn stop(self) -> anyhow::Result<()> {
         drop(self.control);
-        self.process.terminate(Signal::INT, self.patience)
+        self.process.terminate(Signal::INT, self.timeout)
     }
 }
 
@@ -227,11 +227,11 @@ pub(super) fn copy(
     home: &Home,
     account: Option<Account>,
     undo: &Undo,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<()> {
     let target = home.path().join("data");
     let arguments = [Path::new("-a"), Path::new("--reflink=auto"), from, &target];
     let mut program = Program::new("cp", "cp", arguments, home.path());
     program.account = account;
-    crate::process::run(program, patience, undo).map(|_| ())
+    crate::process::run(program, timeout, undo).map(|_| ())
 }

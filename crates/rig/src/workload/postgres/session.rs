@@ -24,7 +24,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Connects; the server may take `patience` for each answer.
+    /// Connects; the server may take `timeout` for each answer.
     ///
     /// # Errors
     /// Nobody listens there, or the server does not let anybody in yet.
@@ -32,12 +32,12 @@ impl Session {
         socket: &Path,
         user: &str,
         database: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> anyhow::Result<Self> {
         let stream = UnixStream::connect(socket)
             .with_context(|| format!("{}: nobody listens", socket.display()))?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         let mut session = Self { stream };
         let mut body = PROTOCOL.to_be_bytes().to_vec();
         for text in ["user", user, "database", database, "application_name", "kneepoint", ""] {

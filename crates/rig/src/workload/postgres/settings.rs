@@ -64,7 +64,7 @@ pub(super) enum Connection {
     Tcp,
 }
 
-/// Everything in which two arms of this workload can differ.
+/// Everything in which two variants of this workload can differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// The clients' transaction.

@@ -1,8 +1,8 @@
 //! Closed-loop clients: parked connections, the threads that drive them, and what they count.
 //!
-//! A client's thread lives from [`Crew::begin`] to [`Crew::finish`]. It shares nothing that is
-//! written while it works: its counter has cache lines of its own, its response times are
-//! recorded in memory of its own.
+//! A client's thread lives from [`ClientThreads::begin`] to [`ClientThreads::finish`]. It shares
+//! nothing that is written while it works: its counter has cache lines of its own, its response
+//! times are recorded in memory of its own.
 
 use super::tally::Tally;
 use super::transaction::Transaction;
@@ -26,7 +26,7 @@ pub(super) struct Client {
 }
 
 /// Clients at work.
-pub(super) struct Crew {
+pub(super) struct ClientThreads {
     threads: Vec<JoinHandle<Returned>>,
     shared: Arc<Shared>,
     window: Option<Edge>,
@@ -58,7 +58,7 @@ struct Returned {
     outcome: anyhow::Result<Tally>,
 }
 
-impl Crew {
+impl ClientThreads {
     /// Gives each client a thread and lets all of them begin together. On failure the clients
     /// come back.
     pub(super) fn begin(
@@ -73,13 +73,13 @@ impl Crew {
             gate: Condvar::new(),
         });
         let (announce, arrivals) = mpsc::channel();
-        let mut crew = Self { threads: Vec::new(), shared, window: None };
+        let mut client_threads = Self { threads: Vec::new(), shared, window: None };
         let mut refused = None;
         for (index, client) in clients.into_iter().enumerate() {
-            let (shared, announce) = (Arc::clone(&crew.shared), announce.clone());
+            let (shared, announce) = (Arc::clone(&client_threads.shared), announce.clone());
             let thread = Builder::new().name(format!("client-{index}"));
             match thread.spawn(move || work(client, index, rows, &shared, &announce)) {
-                Ok(thread) => crew.threads.push(thread),
+                Ok(thread) => client_threads.threads.push(thread),
                 Err(error) => {
                     refused = Some(anyhow::Error::new(error).context("a thread cannot be started"));
                     break;
@@ -88,16 +88,16 @@ impl Crew {
         }
         drop(announce);
         let threads = match refused {
-            None => crew.await_arrival(&arrivals),
+            None => client_threads.await_arrival(&arrivals),
             Some(error) => Err(error),
         };
         match threads {
             Ok(threads) => {
-                crew.shared.open_gate();
-                Ok((crew, threads))
+                client_threads.shared.open_gate();
+                Ok((client_threads, threads))
             }
             Err(error) => {
-                let (clients, _) = crew.disband();
+                let (clients, _) = client_threads.disband();
                 Err((clients, error))
             }
         }
@@ -202,7 +202,7 @@ fn work(
         let prepared = Transaction::prepare(&client.connection, rows);
         let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         let arrival = prepared.as_ref().map(|_| thread).map_err(ToString::to_string);
-        // The receiver is gone only if the crew is being disbanded already.
+        // The receiver is gone only if the client_threads is being disbanded already.
         let _ = announce.send((index, arrival));
         shared.pass_gate();
         match prepared {
@@ -266,16 +266,17 @@ mod tests {
 
     #[test]
     fn each_window_counts_from_its_own_mark() {
-        let (mut crew, threads) = Crew::begin(clients(2, 1000), 1000).map_err(|e| e.1).unwrap();
+        let (mut client_threads, threads) =
+            ClientThreads::begin(clients(2, 1000), 1000).map_err(|e| e.1).unwrap();
         assert_eq!(threads.len(), 2);
-        crew.mark();
-        while crew.edge().operations.contains(&0) {
+        client_threads.mark();
+        while client_threads.edge().operations.contains(&0) {
             std::thread::yield_now();
         }
-        let shared = Arc::clone(&crew.shared);
-        let before = crew.edge().operations;
-        crew.mark();
-        let (parked, slice) = crew.finish();
+        let shared = Arc::clone(&client_threads.shared);
+        let before = client_threads.edge().operations;
+        client_threads.mark();
+        let (parked, slice) = client_threads.finish();
         let slice = slice.unwrap();
         for (index, lane) in shared.lanes.iter().enumerate() {
             let all = lane.0.load(Ordering::Relaxed);
@@ -285,20 +286,21 @@ mod tests {
         assert_eq!(slice.operations, slice.per_client.iter().sum::<u64>());
         assert!(slice.counted_over.0 > 0, "{slice:?}");
         // The clients come back usable, in order, and their counters start anew.
-        let (mut crew, _) = Crew::begin(parked, 1000).map_err(|e| e.1).unwrap();
-        crew.mark();
-        let (_, slice) = crew.finish();
+        let (mut client_threads, _) = ClientThreads::begin(parked, 1000).map_err(|e| e.1).unwrap();
+        client_threads.mark();
+        let (_, slice) = client_threads.finish();
         assert_eq!(slice.unwrap().per_client.len(), 2);
     }
 
     #[test]
     fn a_failed_transaction_fails_the_slice_and_is_rolled_back() {
-        let (mut crew, _) = Crew::begin(clients(2, 1000), 100_000_000).map_err(|e| e.1).unwrap();
-        crew.mark();
-        while !crew.threads.iter().all(JoinHandle::is_finished) {
+        let (mut client_threads, _) =
+            ClientThreads::begin(clients(2, 1000), 100_000_000).map_err(|e| e.1).unwrap();
+        client_threads.mark();
+        while !client_threads.threads.iter().all(JoinHandle::is_finished) {
             std::thread::yield_now();
         }
-        let (parked, slice) = crew.finish();
+        let (parked, slice) = client_threads.finish();
         let message = format!("{:#}", slice.unwrap_err());
         assert!(message.starts_with("client 0 failed: "), "{message}");
         assert!(parked.iter().all(|client| client.connection.is_autocommit()));
@@ -309,7 +311,7 @@ mod tests {
     fn a_client_that_cannot_begin_sends_all_of_them_home() {
         let mut some = clients(1, 1000);
         some.extend(clients(1, 0));
-        let Err((parked, error)) = Crew::begin(some, 1000) else { panic!("it began") };
+        let Err((parked, error)) = ClientThreads::begin(some, 1000) else { panic!("it began") };
         assert_eq!(parked.len(), 2);
         assert!(error.to_string().contains("client 1: no such table"), "{error}");
     }

@@ -1,7 +1,8 @@
-//! Evidence read back from the running database: one proof for each factor in which arms differ.
+//! Evidence read back from the running database: one proof for each factor in which variants
+//! differ.
 //!
-//! Every arm proves all factors, so a residue, i.e. a difference that was not meant, shows as an
-//! inactive proof.
+//! Every variant proves all factors, so a residue, i.e. a difference that was not meant, shows as
+//! an inactive proof.
 
 use super::ffi;
 use super::settings::{Allocator, Cache, Database, Settings};

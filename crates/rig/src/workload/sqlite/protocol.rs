@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// What the child is to bring up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Blueprint {
-    /// The arm's settings.
+    /// The variant's settings.
     pub(super) settings: Settings,
     /// The file of a database that lives in one.
     pub(super) file: PathBuf,
@@ -17,7 +17,7 @@ pub(super) struct Blueprint {
     pub(super) scratch: PathBuf,
     /// Connections to open.
     pub(super) clients: u32,
-    /// Which start of the arm; other starts draw other ids.
+    /// Which start of the variant; other starts draw other ids.
     pub(super) start: u32,
     /// Seed of rows and ids.
     pub(super) seed: u64,
@@ -29,7 +29,7 @@ pub(super) struct Blueprint {
 pub(super) enum Request {
     /// Bring the database up. The first request, and only the first.
     Start(Blueprint),
-    /// Prove the arm.
+    /// Prove the variant.
     Describe,
     /// Start clients.
     Begin {

@@ -1,9 +1,9 @@
 //! The child's side: one control thread that reads requests, and clients when asked for.
 //!
-//! Between requests the control thread blocks in `read` on standard input, so an idle arm uses no
-//! CPU. The end of that input means that Kneepoint is gone, however it went.
+//! Between requests the control thread blocks in `read` on standard input, so an idle variant uses
+//! no CPU. The end of that input means that Kneepoint is gone, however it went.
 
-use super::clients::{Client, Crew};
+use super::clients::{Client, ClientThreads};
 use super::files::DatabaseFile;
 use super::protocol::{Blueprint, Reply, Request};
 use super::settings::{Allocator, Database};
@@ -19,7 +19,7 @@ use std::io::{BufRead, BufReader, Write};
 
 /// The database and its clients. Fields are dropped in order: the file goes last.
 struct Server {
-    crew: Option<Crew>,
+    client_threads: Option<ClientThreads>,
     /// Clients without a thread, in client order.
     parked: Vec<Client>,
     /// Keeps a database in memory alive, and is the second connection where there is one client.
@@ -40,8 +40,8 @@ pub(super) fn serve() -> anyhow::Result<()> {
     let Request::Start(blueprint) = first else { bail!("the first request was {first:?}") };
     let scratch = blueprint.scratch.clone();
     let outcome = attend(blueprint, priority, &mut requests, &mut replies);
-    if !matches!(outcome, Ok(Ended::Told)) {
-        // Nobody else is left to do it. Another arm's files keep the directory where it is.
+    if !matches!(outcome, Ok(Ended::Reported)) {
+        // Nobody else is left to do it. Another variant's files keep the directory where it is.
         let _ = std::fs::remove_dir(&scratch);
     }
     outcome.map(|_| ())
@@ -50,7 +50,7 @@ pub(super) fn serve() -> anyhow::Result<()> {
 /// How the conversation ended.
 enum Ended {
     /// By a request to stop.
-    Told,
+    Reported,
     /// By the end of the input.
     Orphaned,
 }
@@ -65,7 +65,7 @@ fn attend(
         Ok(server) => server,
         Err(error) => {
             send(replies, &Reply::Failed { reason: format!("{error:#}") })?;
-            return Ok(Ended::Told);
+            return Ok(Ended::Reported);
         }
     };
     send(replies, &Reply::Ready)?;
@@ -73,7 +73,7 @@ fn attend(
         if request == Request::Stop {
             drop(server);
             send(replies, &Reply::Stopped)?;
-            return Ok(Ended::Told);
+            return Ok(Ended::Reported);
         }
         let reply = server.answer(request);
         send(
@@ -131,7 +131,7 @@ impl Server {
             warm(&connection, settings.rows, &mut random)?;
             parked.push(Client { connection, random });
         }
-        Ok(Self { crew: None, parked, keeper, priority, blueprint, _file: file })
+        Ok(Self { client_threads: None, parked, keeper, priority, blueprint, _file: file })
     }
 
     fn answer(&mut self, request: Request) -> anyhow::Result<Reply> {
@@ -142,7 +142,10 @@ impl Server {
             }
             Request::Begin { clients } => Reply::Begun { threads: self.begin(clients)? },
             Request::Mark => {
-                self.crew.as_mut().context("mark before begin: no clients are running")?.mark();
+                self.client_threads
+                    .as_mut()
+                    .context("mark before begin: no clients are running")?
+                    .mark();
                 Reply::Marked
             }
             Request::Finish => Reply::Finished(self.finish()?),
@@ -151,13 +154,13 @@ impl Server {
     }
 
     fn begin(&mut self, clients: u32) -> anyhow::Result<Vec<u32>> {
-        ensure!(self.crew.is_none(), "begin before finish: clients are already running");
+        ensure!(self.client_threads.is_none(), "begin before finish: clients are already running");
         let (wanted, most) = (clients as usize, self.parked.len());
         ensure!((1..=most).contains(&wanted), "clients must be 1 to {most} (found {wanted})");
         let chosen = self.parked.drain(..wanted).collect();
-        match Crew::begin(chosen, self.blueprint.settings.rows) {
-            Ok((crew, threads)) => {
-                self.crew = Some(crew);
+        match ClientThreads::begin(chosen, self.blueprint.settings.rows) {
+            Ok((client_threads, threads)) => {
+                self.client_threads = Some(client_threads);
                 Ok(threads)
             }
             Err((clients, error)) => {
@@ -168,8 +171,9 @@ impl Server {
     }
 
     fn finish(&mut self) -> anyhow::Result<SliceOutput> {
-        let crew = self.crew.take().context("finish before begin: no clients are running")?;
-        let (clients, output) = crew.finish();
+        let client_threads =
+            self.client_threads.take().context("finish before begin: no clients are running")?;
+        let (clients, output) = client_threads.finish();
         self.park(clients);
         output
     }
@@ -179,7 +183,7 @@ impl Server {
     }
 
     fn describe(&self) -> anyhow::Result<Description> {
-        ensure!(self.crew.is_none(), "describe before finish: clients are running");
+        ensure!(self.client_threads.is_none(), "describe before finish: clients are running");
         let mut connections = vec![&self.keeper];
         connections.extend(self.parked.iter().map(|client| &client.connection));
         let proofs = proofs::all(&self.blueprint.settings, &self.blueprint.file, &connections)?;
@@ -204,9 +208,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some(crew) = self.crew.take() {
+        if let Some(client_threads) = self.client_threads.take() {
             // What they counted since the last window has no reader any more.
-            drop(crew.disband());
+            drop(client_threads.disband());
         }
     }
 }

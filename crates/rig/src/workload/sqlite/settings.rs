@@ -37,7 +37,7 @@ pub(super) enum Allocator {
     Mimalloc,
 }
 
-/// Everything in which two arms of this workload can differ.
+/// Everything in which two variants of this workload can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {

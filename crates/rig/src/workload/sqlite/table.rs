@@ -2,7 +2,7 @@
 //!
 //! The table is sysbench's `sbtest1`: `id` 1 to n, a random `k` with an index on it, and two
 //! texts of digits, 119 and 59 characters. The rows are a function of the seed alone, so that all
-//! arms of a run read the same rows.
+//! variants of a run read the same rows.
 
 use super::settings::{Cache, Database, Settings};
 use anyhow::Context as _;

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use kneepoint_vocab::{Latency, Nanos};
 use std::time::Duration;
 
-/// Response times told apart, in nanoseconds; what is outside counts at the edge.
+/// Response times distinguished, in nanoseconds; what is outside counts at the edge.
 const SHORTEST: u64 = 1_000;
 const LONGEST: u64 = 600_000_000_000;
 /// Significant digits of percentiles: they are exact to 1 %. Mean and maximum are exact.

@@ -4,9 +4,9 @@
 use super::clients::await_clients;
 use super::counts::{Counts, Window};
 use super::instance::Instance;
+use super::reported;
 use super::settings::{Smack, SmackSettings};
 use super::sysbench::seed;
-use super::told;
 use crate::output;
 use crate::process::{Process, Program};
 use crate::undo::Undo;
@@ -38,20 +38,20 @@ for pid in $pids; do wait $pid || failed=1; done
 exit $failed
 "#;
 
-/// What a crowd is to do.
+/// What a client process is to do.
 pub(super) struct Task<'a> {
     pub(super) settings: &'a SmackSettings,
     pub(super) words: &'a Path,
     pub(super) clients: u32,
-    /// Rounds of each client; until the crowd is told to end where absent.
+    /// Rounds of each client; until the process is told to end where absent.
     pub(super) rounds: Option<u64>,
     pub(super) cpus: &'a [u32],
     pub(super) seed: u64,
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// Clients that are at work.
-pub(super) struct Crowd {
+pub(super) struct ClientProcess {
     pub(super) generator: Process,
     /// Kernel ids of the server's threads that serve them, in client order.
     pub(super) threads: Vec<u32>,
@@ -59,7 +59,7 @@ pub(super) struct Crowd {
     directory: PathBuf,
     clients: u32,
     rounds: Option<u64>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// What they have done.
@@ -73,7 +73,7 @@ pub(super) struct Deeds {
     pub(super) questions: u64,
 }
 
-impl Crowd {
+impl ClientProcess {
     /// Starts the clients and lets them go once all are connected.
     pub(super) fn start(
         instance: &mut Instance,
@@ -90,7 +90,7 @@ impl Crowd {
         let mut program = program(instance, task, &script, &directory, gate);
         program.environment.extend(counts.environment());
         let mut generator = program.spawn(undo)?;
-        let threads = await_clients(instance, &mut generator, task.clients, task.patience)?;
+        let threads = await_clients(instance, &mut generator, task.clients, task.timeout)?;
         let go: PipeWriter = release;
         drop(go);
         Ok(Self {
@@ -100,7 +100,7 @@ impl Crowd {
             directory,
             clients: task.clients,
             rounds: task.rounds,
-            patience: task.patience,
+            timeout: task.timeout,
         })
     }
 
@@ -110,16 +110,16 @@ impl Crowd {
             self.window.close()?;
             self.window.counts().stop(self.clients)?;
         }
-        let ended = self.generator.await_success(self.patience);
+        let ended = self.generator.await_success(self.timeout);
         ended.map_err(|error| instance.blame(error))?;
         instance.alive()?;
-        let told = self.generator.complained()?;
-        self.read(&told)
+        let reported = self.generator.complained()?;
+        self.read(&reported)
             .map_err(|error| self.generator.lost(&format!("is not to be trusted: {error:#}")))
     }
 
-    fn read(&self, told: &str) -> anyhow::Result<Deeds> {
-        let clients = told::ended(told, self.clients)?;
+    fn read(&self, reported: &str) -> anyhow::Result<Deeds> {
+        let clients = reported::ended(reported, self.clients)?;
         let per_client: Vec<u64> = clients.iter().map(|it| it.operations).collect();
         if let Some(wanted) = self.rounds.map(|rounds| rounds * QUERIES_A_ROUND) {
             ensure!(

@@ -21,7 +21,7 @@ const GLANCE: Duration = Duration::from_millis(1);
 const GATE: &str = r#"read -r _; exec "$@""#;
 
 /// The processes of one slice.
-pub(super) struct Crew {
+pub(super) struct ClientProcesses {
     members: Vec<Member>,
     clients: u32,
 }
@@ -49,14 +49,14 @@ impl Member {
     }
 }
 
-impl Crew {
+impl ClientProcesses {
     /// Starts these programs, which have the same number of clients each, and waits until all
     /// clients write. Several programs begin together.
     pub(super) fn start(
         programs: Vec<Program<'_>>,
         clients: u32,
         undo: &Undo,
-        patience: Duration,
+        timeout: Duration,
     ) -> anyhow::Result<Self> {
         let (gate, release) = std::io::pipe().context("no pipe for the clients")?;
         let several = programs.len() > 1;
@@ -71,9 +71,9 @@ impl Crew {
         }
         drop(gate);
         drop(release);
-        let mut crew = Self { members, clients };
-        crew.await_writers(patience)?;
-        Ok(crew)
+        let mut client_processes = Self { members, clients };
+        client_processes.await_writers(timeout)?;
+        Ok(client_processes)
     }
 
     /// Clients of each process.
@@ -81,8 +81,8 @@ impl Crew {
         self.clients as usize / self.members.len().max(1)
     }
 
-    fn await_writers(&mut self, patience: Duration) -> anyhow::Result<()> {
-        let (deadline, each) = (Instant::now() + patience, self.each());
+    fn await_writers(&mut self, timeout: Duration) -> anyhow::Result<()> {
+        let (deadline, each) = (Instant::now() + timeout, self.each());
         loop {
             let waiting = self.members.iter_mut().filter(|member| member.begun.is_none());
             let mut waiting = waiting.filter_map(|member| (!member.look(each)).then_some(member));
@@ -93,7 +93,7 @@ impl Crew {
             }
             if Instant::now() > deadline {
                 let (rest, all) = (rest + 1, self.members.len());
-                bail!("{rest} of {all} processes of sysbench do not write after {patience:?}");
+                bail!("{rest} of {all} processes of sysbench do not write after {timeout:?}");
             }
             std::thread::sleep(GLANCE);
         }
@@ -137,14 +137,14 @@ impl Crew {
     }
 
     /// Waits until their time is over, and puts together what they did.
-    pub(super) fn finish(mut self, patience: Duration) -> anyhow::Result<SliceOutput> {
+    pub(super) fn finish(mut self, timeout: Duration) -> anyhow::Result<SliceOutput> {
         let each = self.each();
         let (mut calls, mut reports, mut spans) = (0, Vec::new(), Vec::new());
         for member in &mut self.members {
             let process = &mut member.process;
             // The first thread writes the report, and nothing else does.
-            calls += calls_beside_first_thread(process, patience)?.write_calls;
-            let printed = process.await_success(patience)?;
+            calls += calls_beside_first_thread(process, timeout)?.write_calls;
+            let printed = process.await_success(timeout)?;
             let run = output::sysbench::parse(&printed)
                 .with_context(|| format!("sysbench's report{}", process.tail()))?;
             let found = run.clients as usize;

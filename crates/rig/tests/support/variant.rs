@@ -1,11 +1,11 @@
-//! Setting an arm up in a test: its settings, what it needs, where it lives. Test crates include
+//! Setting a variant up in a test: its settings, what it needs, where it lives. Test crates include
 //! this file by `#[path]`.
 
 #![allow(dead_code, reason = "no test that includes it needs all of it")]
 
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{SearchPath, Setup, Workload};
-use kneepoint_vocab::ArmId;
+use kneepoint_vocab::VariantId;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -18,12 +18,12 @@ pub(crate) fn settings(all: &[(&str, &str)], own: &[(&str, &str)]) -> BTreeMap<S
     texts.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// An arm for up to four clients.
+/// A variant for up to four clients.
 pub(crate) fn setup(scratch: &Path, settings: BTreeMap<String, String>) -> Setup {
     Setup {
         server: SERVER.into(),
         scratch: scratch.to_owned(),
-        arm: ArmId::new("test"),
+        variant: VariantId::new("test"),
         settings,
         start: 0,
         max_clients: 4,

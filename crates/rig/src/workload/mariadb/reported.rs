@@ -23,7 +23,7 @@ pub(super) struct Ended {
     pub(super) span: (Nanos, Nanos),
 }
 
-/// Who serves the clients, in client order; none until all have told.
+/// Who serves the clients, in client order; none until all have reported.
 pub(super) fn served(text: &str, clients: u32) -> Option<Vec<Served>> {
     in_order(text, clients, |words| {
         let (thread, host) = words.strip_prefix("is served by thread ")?.split_once(" from ")?;
@@ -43,7 +43,7 @@ pub(super) fn ended(text: &str, clients: u32) -> anyhow::Result<Vec<Ended>> {
         };
         Some(Ended { operations, span })
     });
-    let all = all.with_context(|| format!("not each of {clients} clients told what it did"))?;
+    let all = all.with_context(|| format!("not each of {clients} clients reported what it did"))?;
     ensure!(all.iter().all(|it| it.span.0 <= it.span.1), "a client ended before it began");
     Ok(all)
 }
@@ -57,7 +57,7 @@ fn in_order<T>(text: &str, clients: u32, read: impl Fn(&str) -> Option<T>) -> Op
         .collect();
     all.sort_by_key(|(client, _)| *client);
     let whole = all.iter().map(|(client, _)| *client).eq(0..clients);
-    whole.then(|| all.into_iter().map(|(_, told)| told).collect())
+    whole.then(|| all.into_iter().map(|(_, reported)| reported).collect())
 }
 
 /// Seconds since boot with nine decimals.
@@ -73,26 +73,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const TOLD: &str = "kneepoint: client 1 is served by thread 71 from localhost\n\
+    const REPORTED: &str = "kneepoint: client 1 is served by thread 71 from localhost\n\
         WARNING: something\n\
         kneepoint: client 0 is served by thread 70 from 127.0.0.1:5000\n\
         kneepoint: client 0 ended 12\n\
         kneepoint: client 1 ended 9 from 100.000000005 to 101.500000000\n";
 
     #[test]
-    fn clients_come_in_order_once_all_have_told() {
-        let served = served(TOLD, 2).unwrap();
+    fn clients_come_in_order_once_all_have_reported() {
+        let served = served(REPORTED, 2).unwrap();
         assert_eq!(served.iter().map(|it| it.thread).collect::<Vec<_>>(), [70, 71]);
         assert_eq!(served[0].host, "127.0.0.1:5000");
-        assert_eq!(super::served(TOLD, 3), None);
-        assert_eq!(super::served(TOLD, 1), None);
-        let ended = ended(TOLD, 2).unwrap();
+        assert_eq!(super::served(REPORTED, 3), None);
+        assert_eq!(super::served(REPORTED, 1), None);
+        let ended = ended(REPORTED, 2).unwrap();
         assert_eq!(ended[0], Ended { operations: 12, span: (Nanos(0), Nanos(0)) });
         assert_eq!(ended[1].span, (Nanos(100_000_000_005), Nanos(101_500_000_000)));
     }
 
     #[test]
-    fn what_a_client_cannot_have_told_is_refused() {
+    fn what_a_client_cannot_have_reported_is_refused() {
         for (from, to) in [
             ("ended 12", "ended many"),
             ("ended 12", "ended 12 from 1.5 to 2.5"),
@@ -100,7 +100,7 @@ mod tests {
             ("client 0 ended", "client 1 ended"),
             ("kneepoint: client 0 ended 12\n", ""),
         ] {
-            let text = TOLD.replace(from, to);
+            let text = REPORTED.replace(from, to);
             assert!(ended(&text, 2).is_err(), "{text}");
         }
     }

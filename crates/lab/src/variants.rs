@@ -1,13 +1,13 @@
-//! The arms of a run: one resident process each, all but one parked.
+//! The variants of a run: one resident process each, all but one parked.
 
 use crate::options::RunOptions;
 use crate::watchdog::Watchdog;
 use anyhow::{Context, Result, bail};
-use kneepoint_rig::recipe::Arm;
+use kneepoint_rig::recipe::Variant;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{Setup, System, Workload};
-use kneepoint_vocab::{ArmId, ArmRole, ArmStart, Plan, Seconds};
+use kneepoint_vocab::{Plan, Seconds, VariantId, VariantRole, VariantStart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -28,40 +28,43 @@ impl Ground {
         let (scratch, undo) = Undo::in_scratch(&options.server)?;
         let watchdog = Watchdog::begin(stop, &undo)?;
         let ground = Self { _watchdog: watchdog, undo, scratch };
-        let baseline = options.recipe.arms().into_iter().find(|arm| arm.plan.id.0 == BASELINE);
-        if let Some(arm) = baseline {
-            let setup = setup(options, plan, &ground, arm, 0);
+        let baseline =
+            options.recipe.variants().into_iter().find(|variant| variant.plan.id.0 == BASELINE);
+        if let Some(variant) = baseline {
+            let setup = setup(options, plan, &ground, variant, 0);
             options.recipe.workload.prepare(&setup).context("preparing the system")?;
         }
         Ok(ground)
     }
 }
 
-const BASELINE: &str = ArmId::BASELINE;
+const BASELINE: &str = VariantId::BASELINE;
 
-/// The systems of one start of every arm.
+/// The systems of one start of every variant.
 #[derive(Default)]
-pub(crate) struct Arms {
-    systems: BTreeMap<ArmId, Box<dyn System>>,
+pub(crate) struct Variants {
+    systems: BTreeMap<VariantId, Box<dyn System>>,
 }
 
-impl Arms {
-    /// Starts the arms of `wanted` that have a process of their own, side by side, and proves
+impl Variants {
+    /// Starts the variants of `wanted` that have a process of their own, side by side, and proves
     /// each.
     pub(crate) fn start(
         options: &RunOptions,
         plan: &Plan,
         ground: &Ground,
         start: u32,
-        wanted: &BTreeSet<ArmId>,
-    ) -> Result<(Self, Vec<ArmStart>)> {
+        wanted: &BTreeSet<VariantId>,
+    ) -> Result<(Self, Vec<VariantStart>)> {
         let workload = options.recipe.workload;
         let setups: Vec<Setup> = options
             .recipe
-            .arms()
+            .variants()
             .into_iter()
-            .filter(|arm| arm.plan.role != ArmRole::Unprobed && wanted.contains(&arm.plan.id))
-            .map(|arm| setup(options, plan, ground, arm, start))
+            .filter(|variant| {
+                variant.plan.role != VariantRole::Unprobed && wanted.contains(&variant.plan.id)
+            })
+            .map(|variant| setup(options, plan, ground, variant, start))
             .collect();
         let started: Vec<Result<Started>> = std::thread::scope(|scope| {
             let begin = |setup| {
@@ -75,47 +78,48 @@ impl Arms {
             };
             handles.into_iter().map(end).collect()
         });
-        let mut arms = Self::default();
+        let mut variants = Self::default();
         let mut records = Vec::new();
         for one in started {
             let (record, system) = one?;
-            arms.systems.insert(record.arm.clone(), system);
+            variants.systems.insert(record.variant.clone(), system);
             records.push(record);
         }
-        Ok((arms, records))
+        Ok((variants, records))
     }
 
-    /// The system that serves an arm; the unprobed arm is the baseline's own process.
-    pub(crate) fn system(&mut self, arm: &ArmId) -> Result<&mut dyn System> {
-        let serving = if arm.0 == ArmId::UNPROBED { ArmId::BASELINE } else { &arm.0 };
-        match self.systems.get_mut(&ArmId::new(serving)) {
+    /// The system that serves a variant; the unprobed variant is the baseline's own process.
+    pub(crate) fn system(&mut self, variant: &VariantId) -> Result<&mut dyn System> {
+        let serving =
+            if variant.0 == VariantId::UNPROBED { VariantId::BASELINE } else { &variant.0 };
+        match self.systems.get_mut(&VariantId::new(serving)) {
             Some(system) => Ok(system.as_mut()),
-            None => bail!("arm {arm} has not been started"),
+            None => bail!("variant {variant} has not been started"),
         }
     }
 
     /// Stops every system.
     pub(crate) fn stop(self) -> Result<()> {
         let mut first_failure = Ok(());
-        for (arm, system) in self.systems {
-            let stopped = system.stop().with_context(|| format!("stopping {arm}"));
+        for (variant, system) in self.systems {
+            let stopped = system.stop().with_context(|| format!("stopping {variant}"));
             first_failure = first_failure.and(stopped);
         }
         first_failure
     }
 }
 
-type Started = (ArmStart, Box<dyn System>);
+type Started = (VariantStart, Box<dyn System>);
 
 fn start_one(workload: &dyn Workload, setup: &Setup) -> Result<Started> {
     let begin = Instant::now();
     let mut system =
-        workload.start(setup).with_context(|| format!("starting arm {}", setup.arm))?;
+        workload.start(setup).with_context(|| format!("starting variant {}", setup.variant))?;
     let ready_after = Seconds(begin.elapsed().as_secs_f64());
     let (proofs, settings) =
-        system.describe().with_context(|| format!("proving arm {}", setup.arm))?;
-    let record = ArmStart {
-        arm: setup.arm.clone(),
+        system.describe().with_context(|| format!("proving variant {}", setup.variant))?;
+    let record = VariantStart {
+        variant: setup.variant.clone(),
         start: setup.start,
         proofs,
         ready_after,
@@ -125,13 +129,19 @@ fn start_one(workload: &dyn Workload, setup: &Setup) -> Result<Started> {
     Ok((record, system))
 }
 
-fn setup(options: &RunOptions, plan: &Plan, ground: &Ground, arm: Arm, start: u32) -> Setup {
+fn setup(
+    options: &RunOptions,
+    plan: &Plan,
+    ground: &Ground,
+    variant: Variant,
+    start: u32,
+) -> Setup {
     let most = plan.levels.iter().map(|level| level.clients).max().unwrap_or(1);
     Setup {
         server: options.server.clone(),
         scratch: ground.scratch.path().to_owned(),
-        arm: arm.plan.id,
-        settings: arm.settings,
+        variant: variant.plan.id,
+        settings: variant.settings,
         start,
         max_clients: most.max(plan.focus.clients),
         seed: plan.seed,

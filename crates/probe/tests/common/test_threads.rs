@@ -9,14 +9,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Threads that run `work` over and over until dropped.
-pub(crate) struct Crew {
+pub(crate) struct TestThreads {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     /// Their kernel ids.
     pub(crate) tids: Vec<u32>,
 }
 
-impl Crew {
+impl TestThreads {
     pub(crate) fn start(works: Vec<Box<dyn FnMut() + Send>>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (send, tids) = mpsc::channel();
@@ -44,7 +44,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for TestThreads {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -61,7 +61,7 @@ pub(crate) fn compute(length: Duration) {
     }
 }
 
-/// The group of a crew's threads.
+/// The group of the threads of a test.
 pub(crate) fn load_group(seen: &Observation) -> &ThreadTime {
     groups(seen).into_iter().find(|group| group.name == "load").expect("threads named load")
 }
