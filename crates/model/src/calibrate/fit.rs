@@ -13,7 +13,8 @@ use kneepoint_vocab::Ratio;
 use kneepoint_vocab::findings::Residual;
 
 /// Events that one simulated level may take.
-const EVENTS: u64 = 4_000_000;
+const EVENTS: u64 = 1_000_000;
+const EVENTS_OF_CLIENT: u64 = 2_000;
 /// Precision of one simulated level.
 const PRECISION: f64 = 0.03;
 /// Operations of a batch: rough is enough, the same seeds make neighbours comparable.
@@ -23,7 +24,7 @@ const BLOCKED_ERROR: f64 = 0.1;
 /// Steps of the simplex.
 const STEPS: usize = 60;
 /// Sets of parameters that are kept beside the best, for intervals.
-const KEPT: usize = 6;
+const KEPT: usize = 4;
 /// Increase of the sum of squares up to which a set is as good as the best: 90 % of χ² with one
 /// degree of freedom.
 const AS_GOOD: f64 = 2.71;
@@ -196,13 +197,14 @@ impl Fitting<'_> {
         let compiled: Result<Vec<_>, _> =
             self.seen.levels.iter().map(|it| level(it.clients)).collect();
         let compiled = compiled?;
-        let jobs: Vec<Replicated<'_>> = (0_u64..)
+        let places = (0_u64..).zip(&self.seen.levels);
+        let jobs: Vec<Replicated<'_>> = places
             .zip(&compiled)
-            .map(|(place, twin)| {
+            .map(|((place, level), twin)| {
                 let settings = Settings {
                     seed: seed_of(self.seed, place),
                     precision: Ratio(PRECISION),
-                    budget: EVENTS,
+                    budget: EVENTS + EVENTS_OF_CLIENT * u64::from(level.clients),
                     batch: BATCH,
                     ..Settings::default()
                 };

@@ -8,18 +8,21 @@
 use super::CalibrateError;
 use super::fit::{Calibrated, parse};
 use super::observed::Observed;
-use super::text::Parameters;
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
 use kneepoint_vocab::findings::{Altered, Next, TwinForecast, WhatIf};
 use kneepoint_vocab::{Findings, Level, PerSecond, Ratio};
+use std::collections::BTreeMap;
 
 /// Seeds of one answer.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 2;
 /// Precision of one.
 const PRECISION: f64 = 0.015;
 /// Events of one at most.
-const EVENTS: u64 = 20_000_000;
+const EVENTS: u64 = 3_000_000;
+const EVENTS_OF_CLIENT: u64 = 5_000;
+/// Operations of a batch.
+const BATCH: u64 = 32;
 /// 5 % and 95 % of a normal distribution.
 const Z: f64 = 1.645;
 /// Least standard error of a forecast: that of the machine from day to day.
@@ -48,95 +51,141 @@ pub struct Asked {
     pub changes: Vec<Change>,
 }
 
-/// What the twin answers.
-///
-/// # Errors
-/// A twin that misses what was measured, a level too far away, a change that cannot be made.
-pub fn forecast(
-    twin: &Calibrated,
-    asked: &Asked,
+/// A calibrated twin that can be asked.
+#[derive(Debug)]
+pub struct Oracle<'a> {
+    of: &'a Calibrated,
+    /// With the best parameters, then with others that fit as well.
+    twins: Vec<Twin>,
+    /// Answers for the system as it is, by clients.
+    plain: BTreeMap<u32, Vec<f64>>,
     seed: u64,
     workers: usize,
-) -> Result<TwinForecast, CalibrateError> {
-    usable(twin)?;
-    let seen = &twin.observed;
-    let Level { clients, cores } = asked.level;
-    if clients > FURTHEST.saturating_mul(seen.most())
-        || cores > MOST_CORES.saturating_mul(seen.cores)
-    {
-        let far = format!(
-            "{clients} clients on {cores} cores are too far from what was measured, up to {} on {}: \
-             measure to at least {} on {}",
-            seen.most(),
-            seen.cores,
-            clients.div_ceil(FURTHEST),
-            cores.div_ceil(MOST_CORES)
-        );
-        return Err(CalibrateError::Far(far));
+}
+
+impl<'a> Oracle<'a> {
+    /// Of a calibrated twin.
+    ///
+    /// # Errors
+    /// A twin that misses what was measured.
+    pub fn new(of: &'a Calibrated, seed: u64, workers: usize) -> Result<Self, CalibrateError> {
+        usable(of)?;
+        let sets = std::iter::once(&of.best).chain(&of.others);
+        let twins = sets.map(|set| parse(&of.observed, set)).collect::<Result<_, _>>()?;
+        Ok(Self { of, twins, plain: BTreeMap::new(), seed, workers })
     }
-    crowds(twin, asked)?;
-    let plain = Asked { level: Level { clients, cores: seen.cores }, changes: Vec::new() };
-    let sets: Vec<&Parameters> = std::iter::once(&twin.best).chain(&twin.others).collect();
-    let mut answers = Vec::with_capacity(sets.len());
-    for set in sets {
-        let own = parse(seen, set)?;
-        let base = answer(&own, &plain, seed, workers)?;
-        let changed = if *asked == plain { base } else { answer(&own, asked, seed, workers)? };
-        answers.push((base, changed));
+
+    /// What the twin answers.
+    ///
+    /// # Errors
+    /// A level too far away, a change that cannot be made.
+    pub fn ask(&mut self, asked: &Asked) -> Result<TwinForecast, CalibrateError> {
+        near(&self.of.observed, asked)?;
+        let (most, measured) = (self.of.observed.most(), self.of.observed.cores);
+        let Level { clients, cores } = asked.level;
+        let here = Asked { level: Level { clients, cores: measured }, changes: Vec::new() };
+        let mut base = match self.plain.get(&clients) {
+            Some(known) => known.clone(),
+            None => self.answers(&here, &self.twins)?,
+        };
+        self.plain.insert(clients, base.clone());
+        let same = *asked == here;
+        let mut changed = if same { base.clone() } else { self.answers(asked, &self.twins)? };
         if without(asked) {
             // Whether the CPU that crowding adds goes with the lock is not known: both are tried.
-            let mut eased = own;
+            // A cause pays for the CPU that its waits bring, so that it goes is the better guess.
+            let mut eased = self.twins[0].clone();
             eased.cores.crowding.clear();
-            answers.push((base, answer(&eased, asked, seed, workers)?));
+            changed.insert(0, self.answers(asked, &[eased])?[0]);
+            base.insert(0, base[0]);
         }
+        let doublings = |from: u32, to: u32| (f64::from(to) / f64::from(from)).log2().max(0.0);
+        let far = DOUBLING * doublings(most, clients) + CORES * doublings(measured, cores);
+        let changes = if asked.changes.is_empty() { 0.0 } else { CHANGED };
+        let error = |values: &[f64]| {
+            let away = values.iter().map(|x| (x / values[0]).ln().abs()).fold(0.0, f64::max);
+            let parts = [self.of.error.0.max(LEAST), away / Z, far, changes];
+            Z * parts.iter().map(|it| it * it).sum::<f64>().sqrt()
+        };
+        let ratios: Vec<f64> = changed.iter().zip(&base).map(|(a, b)| a / b).collect();
+        let wide = error(&changed);
+        let narrow = if same { 0.0 } else { error(&ratios) };
+        let (throughput, ratio) = (changed[0], ratios[0]);
+        Ok(TwinForecast {
+            level: asked.level,
+            throughput: PerSecond(throughput),
+            low: PerSecond(throughput * (-wide).exp()),
+            high: PerSecond(throughput * wide.exp()),
+            ratio: Ratio(ratio),
+            ratio_low: Ratio(ratio * (-narrow).exp()),
+            ratio_high: Ratio(ratio * narrow.exp()),
+        })
     }
-    // A cause pays for the CPU that its waits bring with them, so the second is the better guess.
-    if without(asked) {
-        answers.swap(0, 1);
+
+    /// Throughput that each of these twins gives, with the changes: its mean over the seeds.
+    fn answers(&self, asked: &Asked, twins: &[Twin]) -> Result<Vec<f64>, CalibrateError> {
+        let cannot = |what: String| CalibrateError::Cannot(what);
+        let Level { clients, cores } = asked.level;
+        let wanted = Wanted { clients: Some(clients), cores: Some(cores) };
+        let mut compiled = Vec::with_capacity(twins.len());
+        for twin in twins {
+            let mut own = twin.clone();
+            for change in &asked.changes {
+                own = own.with(change).map_err(|it| cannot(it.to_string()))?;
+            }
+            compiled.push(own.compile(wanted).map_err(|it| cannot(it.to_string()))?);
+        }
+        let settings = |number: u64| Settings {
+            seed: seed_of(self.seed, number),
+            precision: Ratio(PRECISION),
+            budget: EVENTS + EVENTS_OF_CLIENT * u64::from(clients),
+            batch: BATCH,
+            ..Settings::default()
+        };
+        let jobs: Vec<Replicated<'_>> = compiled
+            .iter()
+            .flat_map(|twin| (0..SEEDS).map(move |it| Replicated { twin, settings: settings(it) }))
+            .collect();
+        let mut rates = Vec::with_capacity(jobs.len());
+        for outcome in replicate(&jobs, self.workers) {
+            rates.push(outcome.map_err(|it| cannot(it.to_string()))?.throughput.0);
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "few seeds")]
+        let seeds = SEEDS as usize;
+        Ok(rates.chunks(seeds).map(kneepoint_stats::interval::mean).collect())
     }
-    let (base, changed) = answers[0];
-    let doublings = |most: u32, asked: u32| (f64::from(asked) / f64::from(most)).log2().max(0.0);
-    let far = DOUBLING * doublings(seen.most(), clients) + CORES * doublings(seen.cores, cores);
-    let changes = if asked.changes.is_empty() { 0.0 } else { CHANGED };
-    let spread_of = |value: &dyn Fn(&(f64, f64)) -> f64| {
-        let best = value(&answers[0]).ln();
-        answers.iter().map(|it| (value(it).ln() - best).abs()).fold(0.0, f64::max) / Z
-    };
-    let error = |spread: f64| {
-        let parts = [twin.error.0.max(LEAST), spread, far, changes];
-        Z * parts.iter().map(|it| it * it).sum::<f64>().sqrt()
-    };
-    let wide = error(spread_of(&|it| it.1));
-    // A ratio is free of what the twin is off by in both; what is changed is not.
-    let ratio = changed / base;
-    let narrow = if *asked == plain { 0.0 } else { error(spread_of(&|it| it.1 / it.0)) };
-    Ok(TwinForecast {
-        level: asked.level,
-        throughput: PerSecond(changed),
-        low: PerSecond(changed * (-wide).exp()),
-        high: PerSecond(changed * wide.exp()),
-        ratio: Ratio(ratio),
-        ratio_low: Ratio(ratio * (-narrow).exp()),
-        ratio_high: Ratio(ratio * narrow.exp()),
-    })
+}
+
+/// Whether a level lies near enough to what was measured, and what crowding costs there is known.
+fn near(seen: &Observed, asked: &Asked) -> Result<(), CalibrateError> {
+    let Level { clients, cores } = asked.level;
+    let (most, measured) = (seen.most(), seen.cores);
+    if clients > FURTHEST.saturating_mul(most) {
+        return Err(CalibrateError::Far(format!(
+            "{clients} clients are more than {FURTHEST} times the {most} that were measured: \
+             measure at least {}",
+            clients.div_ceil(FURTHEST)
+        )));
+    }
+    if cores > MOST_CORES.saturating_mul(measured) {
+        return Err(CalibrateError::Far(format!(
+            "{cores} cores are more than {MOST_CORES} times the {measured} that were measured: \
+             measure on at least {}",
+            cores.div_ceil(MOST_CORES)
+        )));
+    }
+    if most <= measured && clients > cores {
+        return Err(CalibrateError::Far(format!(
+            "no level with more clients than the {measured} cores was measured, so what they cost \
+             each other is not known: measure {} clients",
+            2 * measured
+        )));
+    }
+    Ok(())
 }
 
 fn without(asked: &Asked) -> bool {
     asked.changes.iter().any(|change| matches!(change, Change::Without(_)))
-}
-
-/// What clients that wait for a core cost each other is measured or not known.
-fn crowds(twin: &Calibrated, asked: &Asked) -> Result<(), CalibrateError> {
-    let seen = &twin.observed;
-    if seen.most() <= seen.cores && asked.level.clients > asked.level.cores {
-        return Err(CalibrateError::Far(format!(
-            "no level with more clients than the {} cores was measured, so what they cost each \
-             other is not known: measure {} clients",
-            seen.cores,
-            2 * seen.cores
-        )));
-    }
-    Ok(())
 }
 
 /// Whether the twin does at the upper levels what the system did.
@@ -154,47 +203,13 @@ fn usable(twin: &Calibrated) -> Result<(), CalibrateError> {
     }
 }
 
-/// Mean throughput over the seeds.
-fn answer(twin: &Twin, asked: &Asked, seed: u64, workers: usize) -> Result<f64, CalibrateError> {
-    let cannot = |what: String| CalibrateError::Cannot(what);
-    let mut own = twin.clone();
-    for change in &asked.changes {
-        own = own.with(change).map_err(|it| cannot(it.to_string()))?;
-    }
-    let Level { clients, cores } = asked.level;
-    let wanted = Wanted { clients: Some(clients), cores: Some(cores) };
-    let compiled = own.compile(wanted).map_err(|it| cannot(it.to_string()))?;
-    let jobs: Vec<Replicated<'_>> = (0..SEEDS)
-        .map(|number| Replicated {
-            twin: &compiled,
-            settings: Settings {
-                seed: seed_of(seed, number),
-                precision: Ratio(PRECISION),
-                budget: EVENTS,
-                ..Settings::default()
-            },
-        })
-        .collect();
-    let mut sum = 0.0;
-    for outcome in replicate(&jobs, workers) {
-        sum += outcome.map_err(|it| cannot(it.to_string()))?.throughput.0;
-    }
-    #[allow(clippy::cast_precision_loss, reason = "few seeds")]
-    Ok(sum / SEEDS as f64)
-}
-
 /// What the twin says to the usual cures at a level: each lock gone, split, of another kind, the
 /// CPU of a cause saved; faster and more cores. Greatest gain first.
 ///
 /// # Errors
-/// As [`forecast`].
-pub fn experiments(
-    twin: &Calibrated,
-    clients: u32,
-    seed: u64,
-    workers: usize,
-) -> Result<Vec<WhatIf>, CalibrateError> {
-    let seen = &twin.observed;
+/// As [`Oracle::ask`].
+pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>, CalibrateError> {
+    let seen = &oracle.of.observed;
     let mut wanted = Vec::new();
     for lock in &seen.locks {
         let lock = || lock.name.clone();
@@ -209,7 +224,7 @@ pub fn experiments(
     wanted.push(Altered::Cores { cores: 2 * seen.cores });
     let mut all = Vec::new();
     for change in wanted {
-        let forecast = forecast(twin, &asked(seen, &change, clients), seed, workers)?;
+        let forecast = oracle.ask(&asked(seen, &change, clients))?;
         let first_cause = match &change {
             Altered::Without { lock: name } | Altered::Saved { cause: name } => {
                 seen.first_cause.as_ref() == Some(name)
@@ -257,15 +272,15 @@ fn answered(findings: &Findings, workers: usize) -> Result<Next, CalibrateError>
     let seen = Observed::of(findings)?;
     let twin = super::calibrate(&seen, seed, workers)?;
     let (most, cores) = (seen.most(), seen.cores);
-    let clients = findings.focus.clients;
-    let what_if = experiments(&twin, clients, seed, workers)?;
+    let mut oracle = Oracle::new(&twin, seed, workers)?;
+    let what_if = experiments(&mut oracle, findings.focus.clients)?;
     let mut levels = Vec::new();
     for level in [
         Level { clients: most, cores: 2 * cores },
         Level { clients: 2 * most, cores },
         Level { clients: 2 * most, cores: 2 * cores },
     ] {
-        match forecast(&twin, &Asked { level, changes: Vec::new() }, seed, workers) {
+        match oracle.ask(&Asked { level, changes: Vec::new() }) {
             Ok(one) => levels.push(one),
             Err(CalibrateError::Far(_)) => {}
             Err(other) => return Err(other),
