@@ -40,3 +40,4 @@ pub use plan::plan;
 pub use profile::{ProfileOptions, Subject, profile};
 pub use progress::{Progress, Silent};
 pub use run::{require, run};
+pub use store::write_record;

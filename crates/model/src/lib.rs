@@ -10,6 +10,7 @@
 //! * [`queueing`]: queues with exact results, open and closed.
 //! * [`sim`]: the simulator of threads, cores, schedulers and locks; [`twin`]: the file it runs;
 //!   [`sweep`]: many levels of it.
+//! * [`recorded`]: a simulated run as a run directory holds it.
 //! * [`law`]: what both fits share: effective clients, relative residuals, identifiability.
 //!
 //! A law describes the levels it was fitted to. What the levels cannot determine is said in
@@ -23,6 +24,7 @@ pub mod law;
 pub mod predict;
 pub mod proven;
 pub mod queueing;
+pub mod recorded;
 pub mod sim;
 pub mod sweep;
 pub mod twin;

@@ -11,6 +11,7 @@ mod channel;
 mod core;
 mod deadlock;
 mod device;
+mod facts;
 mod ledger;
 mod list;
 mod lock;
@@ -26,6 +27,7 @@ mod step;
 mod thread;
 
 pub use agenda::Agenda;
+pub use facts::{facts, stacks, window};
 pub use ledger::{Account, ClassAccount, LedgerLine, LockAccount, SimulatedLedger};
 pub use program::{
     BusSpec, ChannelSpec, ClassSpec, Compiled, DeviceSpec, LockKind, LockSpec, Op, Placement,

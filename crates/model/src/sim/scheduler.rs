@@ -92,8 +92,11 @@ impl Machine<'_> {
     pub(super) fn ready(&mut self, number: u32, waker: Option<u32>) {
         let now = self.now;
         let thread = &mut self.threads[number as usize];
-        self.account.blocked[usize::from(thread.client)][thread.cause as usize] +=
-            now - thread.blocked_at.max(self.account.begin);
+        let (client, cause) = (usize::from(thread.client), thread.cause as usize);
+        self.account.blocked[client][cause] += now - thread.blocked_at.max(self.account.begin);
+        self.account.waits[client][cause] += 1;
+        let longest = &mut self.account.longest[client][cause];
+        *longest = (*longest).max(now - thread.blocked_at);
         thread.state = State::Runnable;
         thread.ready_at = now;
         let (home, pinned, priority) = (thread.core, thread.pinned, thread.priority);
