@@ -5,7 +5,7 @@ use kneepoint_vocab::findings::Curve;
 use kneepoint_vocab::{Findings, Latency, Level, Nanos};
 
 /// One figure of the response times.
-pub(crate) type ResponseTime = fn(&Latency) -> Nanos;
+pub(crate) type ResponseTime = fn(&Latency) -> Option<Nanos>;
 
 /// The curves that a picture shows, fewest cores first, and what varies along each.
 #[derive(Clone, Debug)]

@@ -47,15 +47,16 @@ impl Response {
         found.map(|(_, value)| *value)
     }
 
-    /// The response times of a trial; absent where one of its figures is not reported.
+    /// The response times of a trial; absent where one of its mean, median and 99th percentile is not
+    /// reported.
     #[must_use]
     pub fn latency(&self) -> Option<Latency> {
         Some(Latency {
             mean: self.mean?,
             p50: self.percentile(50.0)?,
-            p95: self.percentile(95.0)?,
+            p95: self.percentile(95.0),
             p99: self.percentile(99.0)?,
-            longest: self.longest?,
+            longest: self.longest,
         })
     }
 }

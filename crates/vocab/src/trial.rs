@@ -54,12 +54,14 @@ pub struct Latency {
     pub mean: Nanos,
     /// Median.
     pub p50: Nanos,
-    /// 95th percentile.
-    pub p95: Nanos,
+    /// 95th percentile; not every generator reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95: Option<Nanos>,
     /// 99th percentile.
     pub p99: Nanos,
-    /// Longest.
-    pub longest: Nanos,
+    /// Longest; not every generator reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest: Option<Nanos>,
 }
 
 /// How the clients of a slice came to rest before its window, and whether they stayed so.

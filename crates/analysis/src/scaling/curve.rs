@@ -304,15 +304,16 @@ fn latency(trials: &[&TrialRecord]) -> Option<Latency> {
         return None;
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds >= 0")]
-    let middle = |figure: fn(&Latency) -> Nanos| {
-        let values: Vec<f64> = all.iter().map(|one| crate::number::count(figure(one).0)).collect();
-        Nanos(median(&values) as u64)
+    let middle = |figure: fn(&Latency) -> Option<Nanos>| {
+        let values: Vec<f64> =
+            all.iter().filter_map(figure).map(|it| crate::number::count(it.0)).collect();
+        (!values.is_empty()).then(|| Nanos(median(&values) as u64))
     };
     Some(Latency {
-        mean: middle(|l| l.mean),
-        p50: middle(|l| l.p50),
+        mean: middle(|l| Some(l.mean))?,
+        p50: middle(|l| Some(l.p50))?,
         p95: middle(|l| l.p95),
-        p99: middle(|l| l.p99),
+        p99: middle(|l| Some(l.p99))?,
         longest: middle(|l| l.longest),
     })
 }

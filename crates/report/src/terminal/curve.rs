@@ -125,8 +125,11 @@ fn rows(
 }
 
 /// Percentiles of the response time that have a name, the most telling first.
-const TIMES: [(&str, ResponseTime); 3] =
-    [("time p99", |time| time.p99), ("time p50", |time| time.p50), ("time p95", |time| time.p95)];
+const TIMES: [(&str, ResponseTime); 3] = [
+    ("time p99", |time| Some(time.p99)),
+    ("time p50", |time| Some(time.p50)),
+    ("time p95", |time| time.p95),
+];
 
 /// Response times below the levels, the shortest first; nothing where no level has any.
 fn times(points: &[&CurvePoint], column: usize, label: usize, most: usize) -> Vec<Line> {
@@ -138,7 +141,7 @@ fn times(points: &[&CurvePoint], column: usize, label: usize, most: usize) -> Ve
     let row = |(name, of): (&str, ResponseTime)| {
         let mut line = Line::new(Style::Plain, &text::pad(name, label));
         for (index, point) in points.iter().enumerate() {
-            let shown = point.latency.as_ref().map(|time| brief(of(time))).unwrap_or_default();
+            let shown = point.latency.as_ref().and_then(of).map(brief).unwrap_or_default();
             line = line.plain(&text::clip(&shown, column - 1)).to(label + (index + 1) * column);
         }
         line
@@ -156,7 +159,7 @@ fn column<'a>(points: impl Iterator<Item = &'a CurvePoint>, times: usize) -> usi
     let widths = points.flat_map(|point| {
         let rate = number::rate(&point.throughput).value;
         let of = TIMES.iter().take(times);
-        let times = of.filter_map(|(_, of)| Some(brief(of(point.latency.as_ref()?))));
+        let times = of.filter_map(|(_, of)| Some(brief(of(point.latency.as_ref()?)?)));
         times.chain([rate]).map(|shown| text::columns(&shown)).collect::<Vec<_>>()
     });
     widths.max().unwrap_or(0).clamp(4, 9) + 1

@@ -133,9 +133,9 @@ fn curve() -> Curve {
                 latency: Some(Latency {
                     mean: nanos(1.0),
                     p50: nanos(0.8),
-                    p95: nanos(2.2),
+                    p95: Some(nanos(2.2)),
                     p99: nanos(4.1),
-                    longest: nanos(40.0),
+                    longest: Some(nanos(40.0)),
                 }),
                 switches: Some(PerSecond(if clients == 1 { 310.0 } else { 70_200.0 })),
                 slices: 6,

@@ -276,8 +276,9 @@ impl<'a> Plot<'a> {
         }
         if let Some(time) = point.latency {
             let of = |nanos: kneepoint_vocab::Nanos| number::plain_seconds(nanos.seconds());
-            let (middle, slow, slowest) = (of(time.p50), of(time.p95), of(time.p99));
-            lines.push(format!("response time {middle} p50, {slow} p95, {slowest} p99"));
+            let p95 = time.p95.map(|it| format!(", {} p95", of(it))).unwrap_or_default();
+            let (p50, p99) = (of(time.p50), of(time.p99));
+            lines.push(format!("response time {p50} p50{p95}, {p99} p99"));
         }
         if let Some(switches) = point.switches {
             lines.push(format!("{} switches/s", number::plain_rate(switches)));

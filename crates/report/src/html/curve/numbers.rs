@@ -55,10 +55,12 @@ pub(in crate::html) fn times(findings: &Findings) -> Markup {
     let head = points().map(|point| axis.tick(point.level));
     let mut table = Table::new(std::iter::once(axis.word().to_owned()).chain(head));
     let named: [(&str, ResponseTime); 3] =
-        [("p50", |time| time.p50), ("p95", |time| time.p95), ("p99", |time| time.p99)];
+        [("p50", |time| Some(time.p50)), ("p95", |time| time.p95), ("p99", |time| Some(time.p99))];
     for (name, of) in named {
         let times = points().filter_map(|point| point.latency.as_ref());
-        let reported = times.map(|time| number::brief_seconds(of(time).seconds()));
+        let reported = times.map(|time| {
+            of(time).map_or_else(|| "–".to_owned(), |it| number::brief_seconds(it.seconds()))
+        });
         table.row(std::iter::once(name.to_owned()).chain(reported));
     }
     table.named("Response time")
@@ -95,10 +97,11 @@ fn row(
         let rate = fit.and_then(|fit| fit.fitted.get(index));
         rate.map_or_else(none, |rate| number::plain_rate(*rate))
     }));
-    let times = point.latency.map(|time| [time.mean, time.p50, time.p95, time.p99]);
+    let times =
+        point.latency.map(|time| [Some(time.mean), Some(time.p50), time.p95, Some(time.p99)]);
     row.extend(times.map_or_else(
         || [(); 4].map(|()| none()),
-        |times| times.map(|time| number::plain_seconds(time.seconds())),
+        |times| times.map(|time| time.map_or_else(none, |it| number::plain_seconds(it.seconds()))),
     ));
     row.push(point.switches.map_or_else(none, number::plain_rate));
     row.push(point.slices.to_string());

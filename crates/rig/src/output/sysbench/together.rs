@@ -43,9 +43,9 @@ pub fn together(reports: &[(Measured, String)]) -> Option<Latency> {
     Some(Latency {
         mean: Nanos((sum / operations as f64).round() as u64),
         p50: percentile(0.5)?,
-        p95: percentile(0.95)?,
+        p95: Some(percentile(0.95)?),
         p99: percentile(0.99)?,
-        longest,
+        longest: Some(longest),
     })
 }
 
@@ -68,8 +68,8 @@ mod tests {
         let slow = report(10, "       0.100 |*  5\n       2.000 |*  5\n", "1.1", "7.5");
         let latency = together(&[quick, slow]).unwrap();
         assert_eq!(latency.mean, Nanos(200_000));
-        assert_eq!((latency.p50, latency.p95), (Nanos(100_000), Nanos(100_000)));
-        assert_eq!((latency.p99, latency.longest), (Nanos(2_000_000), Nanos(7_500_000)));
+        assert_eq!((latency.p50, latency.p95), (Nanos(100_000), Some(Nanos(100_000))));
+        assert_eq!((latency.p99, latency.longest), (Nanos(2_000_000), Some(Nanos(7_500_000))));
         assert_eq!(together(&[]), None);
     }
 }

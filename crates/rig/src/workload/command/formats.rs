@@ -25,7 +25,7 @@ const FORMATS: [(&str, &str, Times); 10] = [
     // wrk, hey and oha, which print percentiles in much the same form.
     ("an HTTP generator", r"(?m)^\s*Requests/sec:\s+([0-9.]+)\s*$", of_http),
     ("ab", r"(?m)^Requests per second:\s+([0-9.]+) \[#/sec\]", of_ab),
-    ("memtier_benchmark", r"(?m)^Totals\s+([0-9.]+)\s", none),
+    ("memtier_benchmark", r"(?m)^Totals\s+([0-9.]+)\s", of_memtier),
     ("redis-benchmark", r"(?:: |^\s*|\n\s*)([0-9.]+) requests per second", of_redis),
     ("redis-benchmark --csv", r#"(?m)^"[^"]+","([0-9.]+)"(?:,"[0-9.]+"){6}\s*$"#, of_redis_csv),
     (
@@ -88,7 +88,8 @@ fn of_sysbench(printed: &str) -> Response {
     sysbench::parse(printed).map(|report| report.response).unwrap_or_default()
 }
 
-/// `  95% in 0.0003 secs` and `Slowest: 0.0067 secs` of hey and oha. wrk tells no 95th percentile.
+/// `  95% in 0.0003 secs` and `Slowest: 0.0067 secs` of hey and oha, `  99%    5.25ms` below the
+/// line `Latency   517.64us    1.33ms  18.07ms` (mean, deviation, longest) of wrk --latency.
 fn of_http(printed: &str) -> Response {
     let mut reported = Response::default();
     for line in printed.lines().map(str::trim) {
@@ -99,6 +100,45 @@ fn of_http(printed: &str) -> Response {
             reported.longest = reported.longest.or(length(rest));
         } else if let Some(rest) = line.strip_prefix("Average:") {
             reported.mean = reported.mean.or(length(rest));
+        } else if let Some((percent, rest)) = line.split_once("% ") {
+            let percent = percent.parse().ok();
+            reported.percentiles.extend(percent.zip(short_length(rest)));
+        } else if let Some(rest) = line.strip_prefix("Latency ") {
+            let mut lengths = rest.split_whitespace().map(short_length);
+            reported.mean = reported.mean.or(lengths.next().flatten());
+            reported.longest = reported.longest.or(lengths.nth(1).flatten());
+        }
+    }
+    reported
+}
+
+/// `32.00us`, `1.89ms`, `2.00m`: a number and its unit of time without a blank.
+fn short_length(text: &str) -> Option<Nanos> {
+    let text = text.trim();
+    let (figure, unit) = text.split_at(text.find(|it: char| it.is_ascii_alphabetic())?);
+    let scale = match unit {
+        "us" => 1e-3,
+        "ms" => 1.0,
+        "s" => 1e3,
+        "m" => 6e4,
+        _ => return None,
+    };
+    millis(figure.parse::<f64>().ok()? * scale)
+}
+
+/// The line `Totals` below the heads of its columns, which lie two blanks apart, in milliseconds.
+fn of_memtier(printed: &str) -> Response {
+    let mut reported = Response::default();
+    let heads = printed.lines().find(|line| line.starts_with("Type ")).unwrap_or_default();
+    let totals = printed.lines().find(|line| line.starts_with("Totals ")).unwrap_or_default();
+    let heads = heads.split("  ").map(str::trim).filter(|head| !head.is_empty());
+    for (head, value) in heads.zip(totals.split_whitespace()) {
+        let Some(value) = value.parse().ok().and_then(millis) else { continue };
+        let percent = head.strip_prefix('p').and_then(|head| head.strip_suffix(" Latency"));
+        match percent.and_then(|percent| percent.parse().ok()) {
+            Some(percent) => reported.percentiles.push((percent, value)),
+            None if head == "Avg. Latency" => reported.mean = Some(value),
+            None => {}
         }
     }
     reported
@@ -177,9 +217,11 @@ mod tests {
     /// What a file that a generator really printed tells.
     fn printed(text: &str) -> (&'static str, f64, Option<[u64; 5]>) {
         let Reading { by, rate, latency } = recognised(&[text]).unwrap().unwrap();
+        // What is not reported is 0 here.
         let micros = |latency: Latency| {
             let Latency { mean, p50, p95, p99, longest } = latency;
-            [mean, p50, p95, p99, longest].map(|length| length.0 / 1000)
+            [Some(mean), Some(p50), p95, Some(p99), longest]
+                .map(|length| length.map_or(0, |length| length.0 / 1000))
         };
         (by, rate, latency.map(micros))
     }
@@ -187,7 +229,8 @@ mod tests {
     #[test]
     fn what_generators_really_print_is_read() {
         let wrk = include_str!("../../../tests/output/wrk-latency.txt");
-        assert_eq!(printed(wrk), ("an HTTP generator", 31926.48, None));
+        let times = Some([517, 32, 0, 5250, 18070]);
+        assert_eq!(printed(wrk), ("an HTTP generator", 31926.48, times));
         let hey = include_str!("../../../tests/output/hey.txt");
         let times = Some([200, 100, 300, 3100, 6700]);
         assert_eq!(printed(hey), ("an HTTP generator", 9626.8322, times));
@@ -231,6 +274,12 @@ mod tests {
         assert_eq!(reported(redis), Some(("redis-benchmark", 91743.12)));
         let memtier = "Type  Ops/sec\nSets  10.5 1\nTotals  115.5  0.00 104\n";
         assert_eq!(reported(memtier), Some(("memtier_benchmark", 115.5)));
+        let heads = "Type         Ops/sec     Hits/sec   Misses/sec    Avg. Latency     p50 Latency     \
+                     p99 Latency   p99.9 Latency       KB/sec \n";
+        let totals = "Totals    10033.7         0.00     91214.23         0.49750         0.39100         \
+                      1.50300         3.00700      4255.88 \n";
+        let times = printed(&[heads, totals].concat());
+        assert_eq!(times, ("memtier_benchmark", 10033.7, Some([497, 391, 0, 1503, 0])));
         assert_eq!(reported("done: 1,234.5 ops/s\n"), Some(("a line with ops/s", 1234.5)));
         let said = recognised(&["", "7 ops/s"]).unwrap().unwrap();
         assert_eq!(said.rate.to_bits(), 7.0_f64.to_bits());

@@ -219,9 +219,9 @@ fn latency(mut took: Vec<Nanos>) -> Option<Latency> {
     Some(Latency {
         mean: Nanos(u64::try_from(sum / took.len() as u128).unwrap_or(u64::MAX)),
         p50: at(50),
-        p95: at(95),
+        p95: Some(at(95)),
         p99: at(99),
-        longest: took[last],
+        longest: Some(took[last]),
     })
 }
 
@@ -268,8 +268,8 @@ mod tests {
         let done = log.between(&edge(base, 500), &edge(base, 700), 2).unwrap();
         assert_eq!((done.per_client, done.over), (vec![20, 1], Nanos::from_millis(200)));
         let latency = done.latency.unwrap();
-        assert_eq!((latency.p50, latency.longest), (Nanos(1_060_000), Nanos(5_000_000)));
-        assert_eq!((latency.p95, latency.p99), (Nanos(1_069_000), Nanos(5_000_000)));
+        assert_eq!((latency.p50, latency.longest), (Nanos(1_060_000), Some(Nanos(5_000_000))));
+        assert_eq!((latency.p95, latency.p99), (Some(Nanos(1_069_000)), Nanos(5_000_000)));
         let none = log.between(&edge(base, 2000), &edge(base, 4000), 2).unwrap_err().to_string();
         assert!(none.contains("ended no transaction in a window of 2.0 s"), "{none}");
         let paths: Vec<PathBuf> = log.threads.iter().map(|thread| thread.path.clone()).collect();

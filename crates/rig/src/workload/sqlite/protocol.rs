@@ -120,9 +120,9 @@ mod tests {
             latency: timed.then_some(Latency {
                 mean: Nanos(n[2]),
                 p50: Nanos(n[3]),
-                p95: Nanos(n[4]),
+                p95: Some(Nanos(n[4])),
                 p99: Nanos(n[5]),
-                longest: Nanos(n[6]),
+                longest: Some(Nanos(n[6])),
             }),
         });
         let proof = ("\\PC{0,9}", ".{0,9}", any::<bool>()).prop_map(|(what, found, active)| {

@@ -58,9 +58,9 @@ impl Tally {
         Some(Latency {
             mean: Nanos(self.total.checked_div(self.count)?),
             p50: at(0.50),
-            p95: at(0.95),
+            p95: Some(at(0.95)),
             p99: at(0.99),
-            longest: Nanos(self.longest),
+            longest: Some(Nanos(self.longest)),
         })
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     fn times_outside_the_scale_count_at_its_edge() {
         let latency = tally(&[1, u64::MAX]).latency().unwrap();
         assert!(latency.p50 <= Nanos(1_100), "{latency:?}");
-        assert_eq!(latency.longest, Nanos(u64::MAX));
+        assert_eq!(latency.longest, Some(Nanos(u64::MAX)));
     }
 
     proptest! {
@@ -104,8 +104,8 @@ mod tests {
             responses.sort_unstable();
             let total: u64 = responses.iter().sum();
             prop_assert_eq!(latency.mean, Nanos(total / responses.len() as u64));
-            prop_assert_eq!(latency.longest, Nanos(*responses.last().unwrap()));
-            for (percent, found) in [(50, latency.p50), (95, latency.p95), (99, latency.p99)] {
+            prop_assert_eq!(latency.longest, Some(Nanos(*responses.last().unwrap())));
+            for (percent, found) in [(50, latency.p50), (95, latency.p95.unwrap()), (99, latency.p99)] {
                 let rank = (percent * responses.len()).div_ceil(100).max(1);
                 let exact = responses[rank - 1];
                 // The scale begins at 512 ns, so its first steps are 1 % or a few ns.
