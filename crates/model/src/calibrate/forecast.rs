@@ -30,7 +30,7 @@ const LEAST: f64 = 0.03;
 /// Standard error that each doubling beyond what was measured adds.
 const DOUBLING: f64 = 0.05;
 /// A doubling of the cores adds more: what they share was not seen at work.
-const CORES: f64 = 0.12;
+const CORES: f64 = 0.25;
 /// A change of the system adds this: the CPU of an operation may change with it.
 const CHANGED: f64 = 0.05;
 /// Beyond the measured levels by more than this, nothing is said.
