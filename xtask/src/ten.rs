@@ -18,7 +18,7 @@ const DECOYS: [&str; 2] = ["sqlite-memstatus-off", "sqlite-mimalloc"];
 const LEAST_SHARE: f64 = 0.5;
 /// The best cure multiplies throughput by more than this.
 const LEAST_CURE: f64 = 2.0;
-/// Ledgers leave at most this share of their total unattributed.
+/// Ledgers leave at most this share of their total unaccounted.
 const WIDEST_CLOSURE: f64 = 0.02;
 /// A run takes at most this long, seconds.
 const LONGEST_RUN: f64 = 90.0;
@@ -215,7 +215,7 @@ fn verdict(findings: &Value, variant: &str) -> String {
     found.map_or_else(|| "absent".to_owned(), |effect| text(&effect["verdict"]["verdict"]))
 }
 
-/// The greatest unattributed share over the levels; infinite where one is missing.
+/// The greatest unaccounted share over the levels; infinite where one is missing.
 fn worst_closure(findings: &Value, ledger: &str) -> f64 {
     let levels = items(&findings["ledgers"]);
     let shares = levels.iter().map(|level| level[ledger]["unaccounted"].as_f64());

@@ -272,7 +272,7 @@ fn idle_that_was_charged_handed_over_and_shared_out_is_kept_apart() {
     near(idle.charged.value.0, 1.3);
     near(idle.handed_over.value.0, 0.1);
     near(idle.spread.value.0, 0.0);
-    near(idle.not_asked.value.0, 0.0);
+    near(idle.unused.value.0, 0.0);
     assert!(!says(&findings, "shared out"));
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 5, |clients| match clients {

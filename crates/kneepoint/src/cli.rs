@@ -2,11 +2,14 @@
 
 mod compare;
 mod profile;
+mod report;
+mod twin;
 
 pub(crate) use compare::CompareArgs;
 pub(crate) use profile::ProfileArgs;
+pub(crate) use report::ReportArgs;
+pub(crate) use twin::{CalibrateArgs, PredictArgs, SimulateArgs};
 
-use crate::twin_args::{CalibrateArgs, PredictArgs, SimulateArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kneepoint_lab::import::Format;
 use kneepoint_rig::recipe::LevelSpec;
@@ -232,19 +235,6 @@ impl From<TierArg> for Tier {
             TierArg::Fallback => Self::Fallback,
         }
     }
-}
-
-/// Arguments of `report`.
-#[derive(Args, Debug)]
-pub(crate) struct ReportArgs {
-    /// The run directory
-    pub(crate) directory: PathBuf,
-    /// Write the page here instead of into the run directory
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Print the findings as JSON instead of the summary, and write no page
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Arguments of `import`.

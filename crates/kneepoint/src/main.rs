@@ -7,7 +7,6 @@ mod commands;
 mod print;
 mod progress;
 mod signals;
-mod twin_args;
 
 use clap::Parser;
 use cli::{Cli, Command};

@@ -13,9 +13,11 @@ mod meter;
 pub mod proc;
 pub mod stack;
 mod sys;
+mod target;
 
 pub use capability::{Capability, capabilities};
-pub use collector::{Observation, Probe, ProbeError, ProbeOptions, Target};
+pub use collector::{Observation, Probe, ProbeError, ProbeOptions};
 pub use host::host;
 pub use instruments::Instruments;
 pub use meter::{CpuMeter, MeterReading};
+pub use target::Target;

@@ -5,10 +5,10 @@
 //! is left. `/proc/stat` would be simpler, but its ticks miss idle stretches shorter than a tick:
 //! beside a system with many short waits it leaves a fifth of the capacity unaccounted for.
 
-use crate::Target;
 use crate::proc::stat::{self, CpuTicks, TICK};
 use crate::proc::tasks;
 use crate::sys;
+use crate::target::Target;
 use kneepoint_vocab::{Nanos, Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 

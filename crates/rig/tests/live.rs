@@ -134,7 +134,7 @@ fn every_variant_runs_and_proves_all_its_factors() {
     }
     for (variant, system) in &mut systems {
         let process = system.pids()[0];
-        assert_eq!(thread_name(process, process), "control", "{variant}");
+        assert_eq!(thread_name(process, process), "requests", "{variant}");
         for clients in [1, 2, 4] {
             check_slice(system.as_mut(), clients);
         }

@@ -308,7 +308,7 @@ fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
     let mut system = MariadbSysbench { generator, ..workload }.start(&setup).unwrap();
     // Its first run is of one client and some operations, whose report says what they are made of.
     let first = |report: &str| format!("echo '{report}'");
-    let crowd = |script: &str| {
+    let client_process = |script: &str| {
         format!("case \"$*\" in *--events=0*) {script};; *) exec sysbench \"$@\";; esac")
     };
     let other = "echo kneepoint: client $c is served by thread 1 from localhost >&2";
@@ -321,10 +321,10 @@ fn a_generator_that_prints_nonsense_or_another_count_leaves_no_number() {
         (first(&REPORT.replace("errors: 0", "errors: 3")), "3 transactions failed"),
         (format!("echo '{REPORT}' | head -n 5"), "is it cut off"),
         (
-            crowd(&format!("for c in 0 1 2 3 4 5 6 7; do {other}; done; sleep 60")),
+            client_process(&format!("for c in 0 1 2 3 4 5 6 7; do {other}; done; sleep 60")),
             "thread 1 is to serve a client, but is none of mariadbd's",
         ),
-        (crowd("exit 0"), "ended before it was ready"),
+        (client_process("exit 0"), "ended before it was ready"),
     ];
     for (script, expected) in cases {
         script::script(&program, &script);

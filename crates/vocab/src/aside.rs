@@ -18,7 +18,7 @@ pub struct IdleAccount {
     /// part.
     pub spread: Estimate<Cores>,
     /// Cores that so few clients did not ask for.
-    pub not_asked: Estimate<Cores>,
+    pub unused: Estimate<Cores>,
 }
 
 /// What the holder of a lock was doing.

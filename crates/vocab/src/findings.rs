@@ -1,5 +1,7 @@
 //! What the analysis concluded: the only thing that a report reads.
 
+mod curve;
+
 use crate::fact::{Tier, WaitReason};
 use crate::plan::{Level, ProtocolName, VariantId, VariantRole};
 use crate::record::{Host, Proof, Proven, StoppedBy};
@@ -12,12 +14,12 @@ pub use crate::aside::{
     AtBound, Bound, BusyFunction, GainEvidence, GainReason, HolderState, IdleAccount, Nameless,
     Regimes, Superlinear, Unsteady,
 };
-pub use crate::curve::Curve;
 pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
 pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
+pub use curve::Curve;
 
 /// Everything that a report can say about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -313,7 +315,7 @@ pub enum LineKind {
     /// Waiting for a core (thread ledger).
     Runnable,
     /// What the ledger could not place.
-    Unattributed,
+    Unaccounted,
 }
 
 /// One line of the core ledger.
@@ -332,11 +334,11 @@ pub struct CoreLine {
 /// Where C cores went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoreLedger {
-    /// Lines; they add up to `total` with the unattributed line.
+    /// Lines; they add up to `total` with the unaccounted line.
     pub lines: Vec<CoreLine>,
     /// C.
     pub total: Cores,
-    /// |unattributed| / C.
+    /// |unaccounted| / C.
     pub unaccounted: Ratio,
     /// How what idled came to its lines.
     #[serde(default)]
@@ -363,11 +365,11 @@ pub struct ThreadLine {
 /// What an operation spends its life on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThreadLedger {
-    /// Lines; they add up to `per_operation` with the unattributed line.
+    /// Lines; they add up to `per_operation` with the unaccounted line.
     pub lines: Vec<ThreadLine>,
     /// Client threads × window / operations = N / X.
     pub per_operation: Seconds,
-    /// |unattributed| / (threads × window).
+    /// |unaccounted| / (threads × window).
     pub unaccounted: Ratio,
     /// Threads that wait for work and are part of no operation.
     pub idle_threads: u32,

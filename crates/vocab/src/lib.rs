@@ -15,7 +15,6 @@
 
 mod aside;
 pub mod comparison;
-mod curve;
 pub mod environment;
 mod estimate;
 pub mod fact;

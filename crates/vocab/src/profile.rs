@@ -36,7 +36,7 @@ pub struct Profile {
     pub busy: Estimate<Cores>,
     /// Where the cores went; the lines add up to C.
     pub core_lines: Vec<CoreLine>,
-    /// |unattributed| / C.
+    /// |unaccounted| / C.
     pub unaccounted: Ratio,
     /// Mean number of threads that there were.
     pub threads: Count,

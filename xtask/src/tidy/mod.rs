@@ -2,11 +2,13 @@
 //!
 //! `cargo xtask tidy` runs them all; so does a unit test, hence `cargo test`.
 
+mod circles;
 mod docs;
 mod layers;
 mod licences;
 mod mask;
 mod parts;
+mod paths;
 mod source;
 mod tree;
 mod words;
@@ -41,6 +43,7 @@ type Rule = fn(&Tree) -> Vec<Complaint>;
 
 const RULES: &[Rule] = &[
     layers::every_crate_stands_above_what_it_uses,
+    circles::no_modules_use_each_other,
     source::every_file_says_what_it_is_for,
     source::no_file_is_long,
     source::no_line_is_wide,
@@ -49,6 +52,7 @@ const RULES: &[Rule] = &[
     source::printing_stays_where_it_is_allowed,
     words::no_bare_word_names_a_type_or_field,
     words::the_project_speaks_of_itself_alone,
+    words::the_words_are_those_of_the_field,
     docs::every_page_has_one_title,
     docs::links_lead_somewhere,
     docs::named_files_exist,

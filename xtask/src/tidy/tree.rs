@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Folders that hold nothing of the project's own.
+/// What holds nothing of the project's own; a linked worktree has a file `.git`.
 const SKIPPED: [&str; 3] = [".git", "target", "kneepoint-runs"];
 
 /// One text file.
@@ -71,7 +71,10 @@ impl Tree {
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
             let kind = entry.file_type()?;
-            if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
+            if SKIPPED.contains(&name.as_str()) {
+                continue;
+            }
+            if kind.is_dir() {
                 self.enter(&entry.path(), &format!("{path}/"))?;
             } else if kind.is_file() {
                 self.know(&path);

@@ -5,7 +5,7 @@ use super::mask::is_word;
 use super::tree::Tree;
 
 /// Too vague alone; `StackSample`, `wait_time` and the like are fine.
-const VAGUE: [&str; 5] = ["sample", "load", "time", "performance", "data"];
+const VAGUE: [&str; 6] = ["sample", "load", "time", "performance", "data", "control"];
 
 /// Papers and packages use different letters for the same coefficient, so words are used.
 const GREEK: [&str; 24] = [
@@ -30,6 +30,39 @@ const ELSEWHERE: [&str; 14] = [
     concat!("next ", "session"),
     concat!("other ", "session"),
     concat!("the steering ", "repo"),
+];
+
+/// Words of the project's own that the field has better ones for. Only those that can mean nothing
+/// else here: a floor is also one of noise, and who is told to end is not reported.
+const PRIVATE: [(&str, &str); 15] = [
+    ("arm", "variant"),
+    ("arms", "variants"),
+    ("closes_to", "unaccounted"),
+    ("crew", "processes or threads"),
+    ("crowd", "processes or threads"),
+    ("foreign", "of other processes"),
+    ("hop", "stage"),
+    ("hops", "stages"),
+    ("inflated", "extra CPU"),
+    ("kitchen", "template context"),
+    ("polluted", "disturbed"),
+    ("pollutes", "disturbs"),
+    ("pollution", "disturbance, interference"),
+    ("stranger", "other process"),
+    ("strangers", "other processes"),
+];
+
+/// History, recorded runs, statistics ('inflated' variance), timers that are armed, the eBPF
+/// programs' own enumeration, and this list.
+const MAY_SAY_IT: [&str; 8] = [
+    "CHANGELOG.md",
+    "docs/decisions/",
+    "fixtures/",
+    "crates/stats/",
+    "crates/model/src/sim/",
+    "crates/probe/bpf/",
+    "crates/probe/tests/proof/",
+    "xtask/src/tidy/words.rs",
 ];
 
 /// Files that Cargo writes.
@@ -89,6 +122,33 @@ pub(super) fn the_project_speaks_of_itself_alone(tree: &Tree) -> Vec<Complaint> 
     complaints
 }
 
+/// Plain words of the field instead of private ones; stored names may stand in quotes.
+pub(super) fn the_words_are_those_of_the_field(tree: &Tree) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let exempt = |path: &str| MAY_SAY_IT.iter().any(|it| path.starts_with(it));
+    for file in tree.files().filter(|file| !exempt(&file.path)) {
+        for (number, line) in file.lines() {
+            if let Some((word, plain)) = PRIVATE.iter().find(|(word, _)| says(line, word)) {
+                let what = format!("`{word}` is a private word: say {plain}");
+                complaints.push(Complaint::new(&file.path, number, what));
+            }
+        }
+    }
+    complaints
+}
+
+/// Whether `line` has `word` by itself or as a part of a name, but not as a quoted one or a file's.
+fn says(line: &str, word: &str) -> bool {
+    let bytes = line.as_bytes();
+    let part = |at: usize| bytes.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric());
+    line.match_indices(word).any(|(at, _)| {
+        let end = at + word.len();
+        let quoted = at > 0 && b"\"`-".contains(&bytes[at - 1]);
+        let stored = line.contains("rename = \"") || line[end..].starts_with(".jsonl");
+        (at == 0 || !part(at - 1)) && !part(end) && !quoted && !stored
+    })
+}
+
 fn talk_of_elsewhere(line: &str) -> Option<String> {
     let lower = line.to_lowercase();
     if let Some(found) = ELSEWHERE.iter().find(|phrase| lower.contains(*phrase)) {
@@ -115,6 +175,15 @@ mod tests {
         let text = "pub struct Sample;\npub time: u64,\npub wait_time: u64,\npub λ: f64,\n\
                     pub sigma: f64,\npub fn load() {}\npub struct StackSample;\npub use data::X;\n";
         assert_eq!(lines(no_bare_word_names_a_type_or_field, "a.rs", text), [1, 2, 4, 5]);
+    }
+
+    #[test]
+    fn private_words_are_named_and_stored_ones_are_not() {
+        let text = "an arm\nlet by_arm = 1;\nwarm alarms\n#[serde(rename = \"arm\")]\n\
+                    in `arms.jsonl`, of \"arm\"\nall arms\n";
+        let rule = the_words_are_those_of_the_field;
+        assert_eq!(lines(rule, "crates/lab/src/run.rs", text), [1, 2, 6]);
+        assert!(lines(rule, "docs/decisions/0001-x.md", text).is_empty());
     }
 
     #[test]

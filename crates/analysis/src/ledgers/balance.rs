@@ -16,7 +16,7 @@
 //!   the other lines leave something to account for: steal first, then irq, never more than
 //!   `/proc/stat` counted.
 //! * *Idle.* Idle that was charged to a wait stays there. At N clients C − N cores (or those
-//!   outside the level's CPU set) were not asked for: they are taken from uncharged idle first,
+//!   outside the level's CPU set) were unused: they are taken from uncharged idle first,
 //!   then from all charges in proportion. What then remains uncharged is split over what client
 //!   threads were blocked on or runnable for meanwhile, in proportion to thread-time; where
 //!   there was nothing of the kind, runnable threads were lacking, and it counts as unused.
@@ -73,7 +73,7 @@ pub(crate) struct Balance {
     pub(crate) kneepoint: f64,
     pub(crate) steal: f64,
     pub(crate) irq: f64,
-    pub(crate) not_asked: f64,
+    pub(crate) unused: f64,
     /// Idle while those who should run waited for the next request.
     pub(crate) no_request: f64,
     /// The part of `no_request` that a generator with no more to give would have lost: all of it
@@ -84,10 +84,10 @@ pub(crate) struct Balance {
     pub(crate) scheduler: f64,
     /// How what idled came to its lines.
     pub(crate) ways: Ways,
-    pub(crate) unattributed: f64,
+    pub(crate) unaccounted: f64,
 }
 
-/// Idle cores by the way in which they came to their lines; with `not_asked` all that idled.
+/// Idle cores by the way in which they came to their lines; with `unused` all that idled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ways {
     /// Charged to the wait of who ended the stretch, or to the scheduler.
@@ -113,7 +113,7 @@ impl Balance {
             others: row.others,
             kernel: row.kernel,
             kneepoint: row.kneepoint,
-            not_asked: idle.not_asked,
+            unused: idle.unused,
             no_request: idle.no_request,
             no_request_lost: if level.clients >= level.cores { idle.no_request } else { 0.0 },
             idle: idle.groups,
@@ -124,7 +124,7 @@ impl Balance {
         let left = balance.total - balance.sum();
         balance.steal = row.steal.min(left.max(0.0));
         balance.irq = row.irq.min((left - balance.steal).max(0.0));
-        balance.unattributed = balance.total - balance.sum();
+        balance.unaccounted = balance.total - balance.sum();
         balance
     }
 
@@ -137,7 +137,7 @@ impl Balance {
             + self.kneepoint
             + self.steal
             + self.irq
-            + self.not_asked
+            + self.unused
             + self.no_request
             + self.idle.iter().sum::<f64>()
             + self.scheduler
@@ -153,7 +153,7 @@ fn inflation(row: &Row, reference: &Reference) -> Option<Vec<f64>> {
 }
 
 struct Idle {
-    not_asked: f64,
+    unused: f64,
     no_request: f64,
     groups: Vec<f64>,
     scheduler: f64,
@@ -171,9 +171,9 @@ fn split_idle(row: &Row, level: Level) -> Idle {
     let mut uncharged = (row.idle - charged).max(0.0);
 
     let asked = f64::from(level.clients.min(level.cores));
-    let mut not_asked = row.idle.min((row.cores - asked).max(0.0));
-    let from_charged = (not_asked - uncharged).max(0.0);
-    uncharged = (uncharged - not_asked).max(0.0);
+    let mut unused = row.idle.min((row.cores - asked).max(0.0));
+    let from_charged = (unused - uncharged).max(0.0);
+    uncharged = (uncharged - unused).max(0.0);
     let keep = if charged > 0.0 { (1.0 - from_charged / charged).max(0.0) } else { 0.0 };
     groups.iter_mut().for_each(|group| *group *= keep);
     no_request *= keep;
@@ -190,7 +190,7 @@ fn split_idle(row: &Row, level: Level) -> Idle {
         no_request += uncharged * quotient(row.no_request, waiting);
         scheduler += uncharged * quotient(row.runnable, waiting);
     } else {
-        not_asked += uncharged;
+        unused += uncharged;
     }
     let whole = scheduler;
     hand_over(row, &mut groups, &mut scheduler);
@@ -203,7 +203,7 @@ fn split_idle(row: &Row, level: Level) -> Idle {
         handed_over: handed_over * known,
         spread: spread + (charged + handed_over) * (1.0 - known),
     };
-    Idle { not_asked, no_request, groups, scheduler, ways }
+    Idle { unused, no_request, groups, scheduler, ways }
 }
 
 /// A thread that was woken and is on its way to a core still waits for what it had been blocked
@@ -237,7 +237,7 @@ mod tests {
         let row =
             Row { cores: 2.0, idle: 1.3, charged: vec![0.2], blocked: vec![0.5], ..Row::default() };
         let idle = split_idle(&row, level(1, 2));
-        assert!((idle.not_asked - 1.0).abs() < 1e-12);
+        assert!((idle.unused - 1.0).abs() < 1e-12);
         assert!((idle.groups[0] - 0.3).abs() < 1e-12, "{:?}", idle.groups);
     }
 
@@ -254,7 +254,7 @@ mod tests {
         let idle = split_idle(&row, level(8, 2));
         assert!((idle.groups[0] - 0.75).abs() < 1e-12);
         assert!((idle.scheduler - 0.25).abs() < 1e-12);
-        assert!(idle.not_asked.abs() < 1e-12);
+        assert!(idle.unused.abs() < 1e-12);
         assert!((idle.ways.spread - 1.0).abs() < 1e-12 && idle.ways.charged.abs() < 1e-12);
     }
 
@@ -297,7 +297,7 @@ mod tests {
         let row = Row { cores: 1.0, system: 0.9, idle: 0.08, steal: 0.5, ..Row::default() };
         let balance = Balance::of(&row, &Reference::default(), level(1, 1));
         assert!((balance.steal - 0.02).abs() < 1e-12);
-        assert!(balance.unattributed.abs() < 1e-12);
+        assert!(balance.unaccounted.abs() < 1e-12);
     }
 
     fn rows() -> impl Strategy<Value = Row> {
@@ -332,16 +332,16 @@ mod tests {
         ) {
             let idle = split_idle(&row, level(clients, 4));
             let groups: f64 = idle.groups.iter().sum();
-            let placed = idle.not_asked + idle.no_request + idle.scheduler + groups;
+            let placed = idle.unused + idle.no_request + idle.scheduler + groups;
             prop_assert!((placed - row.idle).abs() < 1e-9, "{placed} of {}", row.idle);
             prop_assert!(idle.groups.iter().all(|group| *group >= 0.0));
             let Ways { charged, handed_over, spread } = idle.ways;
-            let ways = idle.not_asked + charged + handed_over + spread;
+            let ways = idle.unused + charged + handed_over + spread;
             let lacking = row.idle - ways;
             prop_assert!(lacking.abs() < 1e-9, "{ways} of {}", row.idle);
             prop_assert!(charged >= -1e-12 && handed_over >= -1e-12 && spread >= 0.0);
             let balance = Balance::of(&row, &Reference::of(&reference), level(clients, 4));
-            prop_assert!((balance.sum() + balance.unattributed - 4.0).abs() < 1e-9);
+            prop_assert!((balance.sum() + balance.unaccounted - 4.0).abs() < 1e-9);
             if let Some(parts) = &balance.by_function {
                 let sum: f64 = parts.iter().sum();
                 prop_assert!((sum - balance.extra_cpu).abs() < 1e-6 * (1.0 + sum.abs()));

@@ -164,11 +164,11 @@ impl Lines<'_> {
                 |(group, idle): (usize, &f64)| if shown.contains(&group) { 0.0 } else { *idle };
             b.idle.iter().enumerate().map(rest).sum()
         });
-        self.add(LineKind::IdleNoWork, "idle for want of clients", None, |_, b| b.not_asked);
+        self.add(LineKind::IdleNoWork, "idle for want of clients", None, |_, b| b.unused);
     }
 }
 
-/// The ledger of one level. The unattributed line closes the sum to C exactly.
+/// The ledger of one level. The unaccounted line closes the sum to C exactly.
 pub(crate) fn core_ledger(
     accounts: &Accounts,
     account: &Account,
@@ -186,17 +186,17 @@ pub(crate) fn core_ledger(
     lines.add(LineKind::Others, "other processes", None, |_, b| b.others);
     lines.add(LineKind::Others, "Kneepoint itself", None, |_, b| b.kneepoint);
     lines.idle(groups);
-    lines.add(LineKind::Unattributed, "unattributed", None, |_, b| b.unattributed);
+    lines.add(LineKind::Unaccounted, "unaccounted", None, |_, b| b.unaccounted);
     let total = account.balance.total;
     CoreLedger {
         lines: lines.lines,
         total: Cores(finite(total)),
-        unaccounted: Ratio(quotient(account.balance.unattributed.abs(), total)),
+        unaccounted: Ratio(quotient(account.balance.unaccounted.abs(), total)),
         idle: Some(IdleAccount {
             charged: accounts.estimate(account, |_, b| b.ways.charged),
             handed_over: accounts.estimate(account, |_, b| b.ways.handed_over),
             spread: accounts.estimate(account, |_, b| b.ways.spread),
-            not_asked: accounts.estimate(account, |_, b| b.not_asked),
+            unused: accounts.estimate(account, |_, b| b.unused),
         }),
         demand: accounts.estimate(account, |row, _| row.demand()),
         demand_reference: Seconds(finite(accounts.reference.demand)),

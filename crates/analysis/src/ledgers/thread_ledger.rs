@@ -1,7 +1,7 @@
 //! The thread ledger: what an operation spends its life on, N / X thread-seconds in all.
 //!
 //! Only client threads count; N is the level's number of clients, so a client thread that the
-//! collector missed shows in the unattributed line. Running time is split by the on-CPU
+//! collector missed shows in the unaccounted line. Running time is split by the on-CPU
 //! profile of the whole system under test, since stacks are not distinguished by thread.
 
 use crate::ledgers::accounts::{Account, Accounts};
@@ -99,7 +99,7 @@ fn placed(row: &Row) -> f64 {
     row.running + row.runnable + row.no_request + row.blocked.iter().sum::<f64>()
 }
 
-/// The ledger of one level. Where no client thread is known all of it is unattributed.
+/// The ledger of one level. Where no client thread is known all of it is unaccounted.
 pub(crate) fn thread_ledger(
     accounts: &Accounts,
     account: &Account,
@@ -117,7 +117,7 @@ pub(crate) fn thread_ledger(
         lines.blocked(groups, threads);
     }
     let gap = |row: &Row| threads - if known { placed(row) } else { 0.0 };
-    lines.add(LineKind::Unattributed, "unattributed", None, gap);
+    lines.add(LineKind::Unaccounted, "unaccounted", None, gap);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count >= 0")]
     let idle_threads = row.idle_threads.round() as u32;
     ThreadLedger {

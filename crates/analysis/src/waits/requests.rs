@@ -11,8 +11,6 @@ use kneepoint_vocab::{Clients, ThreadRole, Wait, WaitKey, WaitReason};
 /// `read`, `readv`, `recvfrom`, `recvmsg`, `recvmmsg`, `poll`, `select`, `pselect6`, `ppoll`,
 /// `epoll_wait`, `epoll_pwait`, `epoll_pwait2` as `x86_64` numbers them.
 const RECEIVING: [i32; 12] = [0, 19, 45, 47, 299, 7, 23, 270, 271, 232, 281, 441];
-/// The same on `aarch64`, as far as it has them; no number means a sending call on `x86_64`.
-const RECEIVING_AARCH64: [i32; 8] = [63, 65, 207, 212, 243, 72, 73, 22];
 
 /// Whether a wait is one for the next request. A server of event loops has no thread for each
 /// client (`known` is false): its threads wait for requests as well.
@@ -23,7 +21,7 @@ pub(crate) fn is_for_request(clients: Clients, known: bool, wait: &Wait) -> bool
 
 /// Whether a client thread that waits so waits for the next request.
 pub(crate) fn is_request_key(key: &WaitKey) -> bool {
-    let receives = || RECEIVING.contains(&key.syscall) || RECEIVING_AARCH64.contains(&key.syscall);
+    let receives = || RECEIVING.contains(&key.syscall);
     match key.reason {
         WaitReason::Poll => true,
         WaitReason::Socket | WaitReason::Pipe => receives(),

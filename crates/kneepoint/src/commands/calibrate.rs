@@ -1,13 +1,13 @@
 //! `kneepoint calibrate`: from a run directory to a twin file of it, on standard output.
 
-use crate::twin_args::CalibrateArgs;
+use crate::cli::CalibrateArgs;
 use crate::{OK, print};
 use anyhow::{Result, anyhow};
 use kneepoint_model::calibrate::{Calibrated, Observed, calibrate};
 use kneepoint_vocab::Findings;
 
 pub(crate) fn print_twin(args: &CalibrateArgs) -> Result<u8> {
-    let findings = crate::commands::report::findings(&args.directory)?;
+    let findings = kneepoint_analysis::analyse(&kneepoint_lab::open(&args.directory)?);
     let path = args.directory.display();
     let twin = of(&findings).map_err(|why| anyhow!("{path}: {why}"))?;
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! `kneepoint predict`: forecasts of levels and changes that a run did not measure, from its curve
 //! and by its calibrated twin.
 
-use crate::twin_args::PredictArgs;
+use crate::cli::PredictArgs;
 use crate::{NOT_TRUSTWORTHY, OK, print};
 use anyhow::{Result, anyhow, bail};
 use kneepoint_model::calibrate::{Asked, Observed, Oracle};

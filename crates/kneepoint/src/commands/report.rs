@@ -3,6 +3,7 @@
 use crate::cli::ReportArgs;
 use crate::{NOT_TRUSTWORTHY, OK, print};
 use anyhow::{Context, Result, bail};
+use kneepoint_report::export::Export;
 use kneepoint_report::{html, terminal};
 use kneepoint_vocab::{Findings, Profile, ProtocolName};
 use std::fs;
@@ -22,6 +23,10 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8> {
     if args.json {
         return finish_json(&findings);
     }
+    if let Some(format) = &args.format {
+        print_export((format.run)(&findings), format, &args.directory)?;
+        return Ok(code(&findings));
+    }
     let page = match &args.html {
         Some(page) => {
             write_there(&html::render(&findings), page)?;
@@ -35,6 +40,13 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8> {
 fn report_profile(profile: &Profile, args: &ReportArgs) -> Result<u8> {
     if args.json {
         return print_profile_json(profile);
+    }
+    if let Some(format) = &args.format {
+        let Some(render) = format.profile else {
+            bail!("--format {}: a profile is one level and has no {}", format.name, format.holds);
+        };
+        print_export(render(profile), format, &args.directory)?;
+        return Ok(profile_code(profile));
     }
     let Some(page) = &args.html else { return finish_profile(profile, &args.directory, false) };
     write_there(&html::profile::render(profile), page)?;
@@ -55,14 +67,26 @@ pub(crate) fn finish_profile(profile: &Profile, directory: &Path, json: bool) ->
 
 fn print_profile_json(profile: &Profile) -> Result<u8> {
     print::out(&kneepoint_report::json::profile(profile))?;
-    Ok(if profile.trustworthy { OK } else { NOT_TRUSTWORTHY })
+    Ok(profile_code(profile))
 }
 
 fn print_profile(profile: &Profile, page: &Path) -> Result<u8> {
     let mut text = terminal::profile::render(profile, print::width(), print::colour());
     text.push_str(&format!("report  {}\n", page.display()));
     print::out(&text)?;
-    Ok(if profile.trustworthy { OK } else { NOT_TRUSTWORTHY })
+    Ok(profile_code(profile))
+}
+
+fn profile_code(profile: &Profile) -> u8 {
+    if profile.trustworthy { OK } else { NOT_TRUSTWORTHY }
+}
+
+/// Prints one table for other tools; an empty one says nothing to them, so it is an error.
+fn print_export(text: String, format: &Export, directory: &Path) -> Result<()> {
+    if text.is_empty() {
+        bail!("{}: no {} in this run: choose another --format", directory.display(), format.holds);
+    }
+    print::out(&text)
 }
 
 /// Lines of a terminal's window that the summary leaves: the page's path, and the prompt after it.

@@ -1,6 +1,6 @@
 //! `kneepoint simulate`: what a machine of a twin file would do at levels.
 
-use crate::twin_args::SimulateArgs;
+use crate::cli::SimulateArgs;
 use crate::{OK, print};
 use anyhow::{Context, Result, anyhow, bail};
 use kneepoint_model::sim::SimError;
@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Largest twin file, bytes: a person wrote it.
 const LARGEST: u64 = 16 << 20;
-/// Lines of an operation's time that are shown.
+/// Lines of time per operation that are shown.
 const SHOWN: usize = 4;
 
 /// What `--json` prints.
@@ -87,7 +87,7 @@ fn failed(path: &str, level: Level, error: &SimError) -> anyhow::Error {
 /// A line a level.
 fn table(twin: &Twin, seed: u64, points: &[&Simulated]) -> String {
     let mut text = format!("{}   simulated, seed {seed}\n\n", print::inert(&twin.name));
-    text.push_str("clients  cores      ops/s  95 % int.   response  busy  an operation's time\n");
+    text.push_str("clients  cores      ops/s  95 % int.   response  busy  time per operation\n");
     for point in points {
         let _ = writeln!(
             text,
@@ -112,7 +112,7 @@ fn interval(point: &Simulated) -> String {
     format!("{sign}{:.2} %", 100.0 * point.half_width.0)
 }
 
-/// The greatest lines of an operation's time.
+/// The greatest lines of time per operation.
 fn spent(lines: &[Line]) -> String {
     let all: f64 = lines.iter().map(|line| line.amount).sum();
     let mut lines: Vec<&Line> = lines.iter().collect();

@@ -97,7 +97,7 @@ impl Observed {
         if levels.iter().any(|level| level.demand.0 <= 0.0) {
             return Err(missing("the CPU of an operation is not known at every level"));
         }
-        if pairs.iter().any(|(_, ledger)| part(ledger, &[LineKind::Unattributed]) > 0.5) {
+        if pairs.iter().any(|(_, ledger)| part(ledger, &[LineKind::Unaccounted]) > 0.5) {
             return Err(missing(
                 "no thread is known to serve one client; clients that share threads have no twin",
             ));

@@ -58,9 +58,9 @@ fn machine(text: &mut String, seen: &Observed, own: &Parameters) {
     let _ = writeln!(text, "[cores]\ncount = {}", seen.cores);
     text.push_str("# measured: CPU of an operation at each level over the least\ncrowding = [\n");
     for level in &seen.levels {
-        let crowd = f64::from(level.clients) / f64::from(seen.cores);
+        let each = f64::from(level.clients) / f64::from(seen.cores);
         let factor = level.demand.0 / least;
-        let _ = writeln!(text, "  {{ clients = {crowd:?}, factor = {factor:.4} }},");
+        let _ = writeln!(text, "  {{ clients = {each:?}, factor = {factor:.4} }},");
     }
     text.push_str("]\n\n[scheduler]\n");
     let _ = writeln!(

@@ -51,7 +51,7 @@ impl Objects {
             (Sort::Think, "think time".to_owned()),
             (Sort::Start, "the start".to_owned()),
         ];
-        let first = |names: &Vec<_>| super::machine::count(names);
+        let first = |names: &Vec<_>| super::thread::count(names);
         let first_lock = first(&names);
         names.extend(twin.locks.iter().map(|it| (Sort::Lock, it.name.clone())));
         let first_device = first(&names);

@@ -3,19 +3,7 @@
 //! A thread has links for run queues, for what it waits for, and for those that idle cores may take:
 //! a spinning thread that lost its core stands in all kinds of list.
 
-use super::thread::{Aside, Thread};
-
-/// No thread, core or item.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// The links of one thread in one kind of list.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Links {
-    pub(super) after: u32,
-    pub(super) before: u32,
-}
-
-pub(super) const UNLINKED: Links = Links { after: NONE, before: NONE };
+use super::thread::{Aside, Links, NONE, Thread};
 
 /// Which of a thread's links a list uses.
 pub(super) trait Kind {

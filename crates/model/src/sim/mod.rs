@@ -6,24 +6,14 @@
 //! worker threads.
 
 mod agenda;
-mod bus;
-mod channel;
-mod core;
-mod deadlock;
-mod device;
 mod facts;
 mod ledger;
 mod list;
-mod lock;
 mod machine;
 mod program;
 mod random;
 mod replicate;
-mod scheduler;
-mod semaphore;
-mod source;
 mod steady;
-mod step;
 mod thread;
 
 pub use agenda::Agenda;

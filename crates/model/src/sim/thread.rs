@@ -1,7 +1,23 @@
 //! One simulated thread.
 
 use super::Ticks;
-use super::list::{Links, NONE, UNLINKED};
+
+/// No thread, core or item.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The links of one thread in one kind of list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    pub(super) after: u32,
+    pub(super) before: u32,
+}
+
+pub(super) const UNLINKED: Links = Links { after: NONE, before: NONE };
+
+/// A number of parts that fits the numbers used for them.
+pub(super) fn count<T>(parts: &[T]) -> u32 {
+    u32::try_from(parts.len()).unwrap_or(NONE)
+}
 
 /// Loops within loops that a program may have.
 pub(super) const SLOTS: usize = 4;

@@ -1,6 +1,5 @@
 //! The types of a twin file.
 
-use super::place::TwinError;
 use super::quantity::Quantity;
 use crate::sim::{Placement, Prefer};
 use serde::{Deserialize, Serialize};
@@ -59,7 +58,7 @@ pub struct Cores {
     pub ways: u32,
     /// Speed of a hardware thread whose sibling is busy, relative to one alone.
     pub shared_speed: f64,
-    /// What CPU work costs where clients crowd, in ascending order of clients for each core.
+    /// What CPU work costs with more clients for each core, ascending.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crowding: Vec<Crowding>,
 }
@@ -394,21 +393,4 @@ fn one() -> u32 {
 
 fn exponential() -> f64 {
     1.0
-}
-
-impl Twin {
-    /// Reads a twin file.
-    ///
-    /// # Errors
-    /// The first mistake, with its line and column.
-    pub fn parse(text: &str) -> Result<Self, TwinError> {
-        let read: Result<Self, _> = toml::from_str(text);
-        let mut twin = read.map_err(|error| {
-            TwinError::at(text, error.span(), error.message().trim().replace('\n', " "))
-        })?;
-        twin.text = text.to_owned();
-        // A twin that compiles for one level does for all: names and numbers are checked there.
-        twin.compile(super::Wanted::default())?;
-        Ok(twin)
-    }
 }

@@ -17,3 +17,20 @@ pub use file::{
 };
 pub use place::TwinError;
 pub use quantity::{Length, Origin, Quantity};
+
+impl Twin {
+    /// Reads a twin file.
+    ///
+    /// # Errors
+    /// The first mistake, with its line and column.
+    pub fn parse(text: &str) -> Result<Self, TwinError> {
+        let read: Result<Self, _> = toml::from_str(text);
+        let mut twin = read.map_err(|error| {
+            TwinError::at(text, error.span(), error.message().trim().replace('\n', " "))
+        })?;
+        twin.text = text.to_owned();
+        // A twin that compiles for one level does for all: names and numbers are checked there.
+        twin.compile(Wanted::default())?;
+        Ok(twin)
+    }
+}

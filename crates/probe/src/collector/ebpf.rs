@@ -6,14 +6,15 @@ use super::offcpu::{self, LockLore};
 use super::tick;
 use super::window::{Harvest, Silent};
 use super::wire::{Control, TIMED, WaitRecord, class, counter, reason};
-use super::{Observation, ProbeError, Target};
+use super::{Collector, Kind, ON_CPU_HZ, Observation, ProbeError, Watch, open_stacks};
 use crate::proc::schedstat::SchedStat;
 use crate::proc::{stat, syscall, tasks};
 use crate::stack::StackCollector;
 use crate::sys;
+use crate::target::Target;
 use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint, tp_btf::BtfTracePointLink};
 use aya::{Btf, Ebpf, EbpfLoader};
-use kneepoint_vocab::{CollectorCost, Nanos};
+use kneepoint_vocab::{CollectorCost, Nanos, Tier};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt as _;
@@ -108,6 +109,16 @@ fn in_first_pid_namespace() -> bool {
     std::fs::metadata("/proc/self/ns/pid").map_or(true, |about| about.ino() == FIRST_PID_NAMESPACE)
 }
 
+/// Every switch and every wake-up, by eBPF programs.
+pub(super) const KIND: Kind = Kind {
+    tier: Tier::Full,
+    attach: |cpus, stacks, remarks| {
+        let hz = if tick::handler().is_some() { 0 } else { ON_CPU_HZ };
+        let stacks = open_stacks(stacks, &cpus, Watch::Everyone { hz }, remarks);
+        Ok(Box::new(EbpfCollector::attach(cpus, stacks, remarks)?))
+    },
+};
+
 impl EbpfCollector {
     /// Loads and attaches. `cpus` are the cores to account for.
     pub(crate) fn attach(
@@ -153,8 +164,10 @@ impl EbpfCollector {
         collector.reattach()?;
         Ok(collector)
     }
+}
 
-    pub(crate) fn detach(&mut self) -> Result<(), ProbeError> {
+impl Collector for EbpfCollector {
+    fn detach(&mut self) -> Result<(), ProbeError> {
         if self.window.is_some() {
             return Err(ProbeError::Order("detach while a window is open; close it first"));
         }
@@ -162,7 +175,7 @@ impl EbpfCollector {
         Ok(())
     }
 
-    pub(crate) fn reattach(&mut self) -> Result<(), ProbeError> {
+    fn reattach(&mut self) -> Result<(), ProbeError> {
         if !self.links.is_empty() {
             return Ok(());
         }
@@ -174,7 +187,7 @@ impl EbpfCollector {
         Ok(())
     }
 
-    pub(crate) fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
+    fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
         if self.window.is_some() {
             return Err(ProbeError::Order("a window is already open; close it first"));
         }
@@ -217,39 +230,8 @@ impl EbpfCollector {
         Ok(())
     }
 
-    /// Sets the programs going and shows them what each of these cores is running.
-    fn start(&mut self, cpus: &[u32]) -> Result<Control, ProbeError> {
-        self.windows += 1;
-        let mut control = Control {
-            window: sys::monotonic(),
-            always_from: self.stacks.as_ref().map_or(0, |_| self.always_from),
-            tick: self.tick.filter(|_| self.stacks.is_some()).unwrap_or(0),
-            tick_share: self.tick_share,
-            active: 0,
-            self_tgid: std::process::id(),
-            number: self.windows,
-            targets_changed: 0,
-            pad: 0,
-        };
-        self.maps.set_control(&control)?;
-        control.active = 1;
-        self.maps.set_control(&control)?;
-        let edge: &RawTracePoint = self
-            .ebpf
-            .program("on_edge")
-            .and_then(|program| program.try_into().ok())
-            .ok_or(ProbeError::Order("the object has no program `on_edge`"))?;
-        let fd = edge.fd().map_err(|error| ebpf_error("on_edge", &error))?;
-        for cpu in cpus {
-            if let Err(error) = sys::run_on_cpu(fd.as_fd(), *cpu) {
-                tracing::debug!("edge on CPU {cpu}: {error}");
-            }
-        }
-        Ok(control)
-    }
-
     /// Ends the window: reads all that must be read while the threads live.
-    pub(crate) fn freeze(&mut self) -> Result<(), ProbeError> {
+    fn freeze(&mut self) -> Result<(), ProbeError> {
         let window = self.window.take().ok_or(ProbeError::Order("no window is open"))?;
         let mut control = window.control;
         control.active = 0;
@@ -284,14 +266,8 @@ impl EbpfCollector {
         Ok(())
     }
 
-    /// What was read of the frozen window.
-    #[cfg(test)]
-    pub(crate) fn harvest(&self) -> Option<&Harvest> {
-        self.frozen.as_ref().map(|frozen| &frozen.harvest)
-    }
-
     /// The facts of the frozen window. Its threads may be gone; naming stacks takes its time.
-    pub(crate) fn collect(&mut self) -> Result<Observation, ProbeError> {
+    fn collect(&mut self) -> Result<Observation, ProbeError> {
         let frozen = self.frozen.take().ok_or(ProbeError::Order("no window is frozen"))?;
         let FrozenWindow { mut harvest, system, ticks, cost, opened } = frozen;
         let mut stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
@@ -312,6 +288,45 @@ impl EbpfCollector {
         let switches = harvest.cores.iter().map(|core| core.switches).sum();
         let missed = Missed { counters, skipped, switches };
         Ok(facts::assemble(&harvest, stacks, &waits, &missed, ticks, cost))
+    }
+}
+
+impl EbpfCollector {
+    /// Sets the programs going and shows them what each of these cores is running.
+    fn start(&mut self, cpus: &[u32]) -> Result<Control, ProbeError> {
+        self.windows += 1;
+        let mut control = Control {
+            window: sys::monotonic(),
+            always_from: self.stacks.as_ref().map_or(0, |_| self.always_from),
+            tick: self.tick.filter(|_| self.stacks.is_some()).unwrap_or(0),
+            tick_share: self.tick_share,
+            active: 0,
+            self_tgid: std::process::id(),
+            number: self.windows,
+            targets_changed: 0,
+            pad: 0,
+        };
+        self.maps.set_control(&control)?;
+        control.active = 1;
+        self.maps.set_control(&control)?;
+        let edge: &RawTracePoint = self
+            .ebpf
+            .program("on_edge")
+            .and_then(|program| program.try_into().ok())
+            .ok_or(ProbeError::Order("the object has no program `on_edge`"))?;
+        let fd = edge.fd().map_err(|error| ebpf_error("on_edge", &error))?;
+        for cpu in cpus {
+            if let Err(error) = sys::run_on_cpu(fd.as_fd(), *cpu) {
+                tracing::debug!("edge on CPU {cpu}: {error}");
+            }
+        }
+        Ok(control)
+    }
+
+    /// What was read of the frozen window.
+    #[cfg(test)]
+    pub(crate) fn harvest(&self) -> Option<&Harvest> {
+        self.frozen.as_ref().map(|frozen| &frozen.harvest)
     }
 
     /// Finished sampled waits, and those still open at the end.

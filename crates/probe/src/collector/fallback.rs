@@ -5,12 +5,13 @@
 //! It cannot see single waits, wakers, kernel locks or the life of short threads.
 
 use super::offcpu;
-use super::{Observation, ProbeError, Target};
+use super::{Collector, Kind, Observation, ProbeError, Watch, open_stacks};
 use crate::meter::{CpuMeter, MeterReading};
 use crate::proc::schedstat::SchedStat;
 use crate::proc::{stat, syscall, tasks};
 use crate::stack::{StackCollector, WindowStacks};
 use crate::sys;
+use crate::target::Target;
 use kneepoint_vocab::{
     CollectorCost, CoreTime, Fact, Holders, Loss, Nanos, ThreadRole, ThreadTime, Tier, Wait,
     WaitKey, WaitReason,
@@ -53,12 +54,23 @@ struct OpenWindow {
     sampler: JoinHandle<Readings>,
 }
 
+/// What `/proc` shows, read again and again: works everywhere.
+pub(super) const KIND: Kind = Kind {
+    tier: Tier::Fallback,
+    attach: |cpus, stacks, remarks| {
+        let stacks = open_stacks(stacks, &cpus, Watch::OwnProcesses, remarks);
+        Ok(Box::new(FallbackCollector::new(cpus, stacks)))
+    },
+};
+
 impl FallbackCollector {
     pub(crate) fn new(cpus: Vec<u32>, stacks: Option<StackCollector>) -> Self {
         Self { cpus, stacks, window: None, frozen: None }
     }
+}
 
-    pub(crate) fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
+impl Collector for FallbackCollector {
+    fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
         if self.window.is_some() {
             return Err(ProbeError::Order("a window is already open; close it first"));
         }
@@ -81,7 +93,7 @@ impl FallbackCollector {
     }
 
     /// Ends the window: reads all that must be read while the threads live.
-    pub(crate) fn freeze(&mut self) -> Result<(), ProbeError> {
+    fn freeze(&mut self) -> Result<(), ProbeError> {
         let window = self.window.take().ok_or(ProbeError::Order("no window is open"))?;
         if let Some(stacks) = &self.stacks {
             stacks.pause();
@@ -101,7 +113,7 @@ impl FallbackCollector {
     }
 
     /// The facts of the frozen window.
-    pub(crate) fn collect(&mut self) -> Result<Observation, ProbeError> {
+    fn collect(&mut self) -> Result<Observation, ProbeError> {
         let frozen = self.frozen.take().ok_or(ProbeError::Order("no window is frozen"))?;
         let FrozenWindow { ledger, readings, meter, length } = frozen;
         let stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();

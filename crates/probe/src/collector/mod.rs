@@ -14,8 +14,7 @@ mod wire;
 mod proof;
 
 use crate::stack::{StackCollector, StackOptions};
-use ebpf::EbpfCollector;
-use fallback::FallbackCollector;
+use crate::target::Target;
 use kneepoint_vocab::{Fact, Nanos, StackRecord, Tier};
 
 /// How to collect.
@@ -27,27 +26,6 @@ pub struct ProbeOptions {
     pub stacks: bool,
     /// Cores to watch, the first so many of those that this process may use; 0 for all of them.
     pub cores: u32,
-}
-
-/// Whom to watch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
-    /// Processes of the system under test; their descendants are followed.
-    pub pids: Vec<u32>,
-    /// Kernel thread ids of the client threads among theirs.
-    pub clients: Vec<u32>,
-    /// Load generators in processes of their own.
-    pub generators: Vec<u32>,
-    /// CPUs that the ledgers are about; all that are watched where empty. The system's threads
-    /// are expected to run there only.
-    pub cpus: Vec<u32>,
-}
-
-impl Target {
-    /// The CPUs that the ledgers are about, where `watched` are those that can be.
-    pub(crate) fn cpus_of(&self, watched: &[u32]) -> Vec<u32> {
-        if self.cpus.is_empty() { watched.to_vec() } else { self.cpus.clone() }
-    }
 }
 
 /// What was seen in one window.
@@ -92,14 +70,38 @@ pub enum ProbeError {
     Sampling(String),
 }
 
-enum Inner {
-    Full(Box<EbpfCollector>),
-    Fallback(Box<FallbackCollector>),
+/// What every collector does. The order of calls is that of [`Probe`].
+trait Collector: Send {
+    fn open(&mut self, target: &Target) -> Result<(), ProbeError>;
+    fn freeze(&mut self) -> Result<(), ProbeError>;
+    fn collect(&mut self) -> Result<Observation, ProbeError>;
+
+    /// One that costs nothing between windows has nothing to take off.
+    fn detach(&mut self) -> Result<(), ProbeError> {
+        Ok(())
+    }
+
+    fn reattach(&mut self) -> Result<(), ProbeError> {
+        Ok(())
+    }
 }
+
+/// A collector that can be attached: to so many CPUs, with stacks or without; it remarks on what
+/// it has to do without.
+struct Kind {
+    tier: Tier,
+    attach: fn(Vec<u32>, bool, &mut Vec<String>) -> Attached,
+}
+
+type Attached = Result<Box<dyn Collector>, ProbeError>;
+
+/// All collectors, the best first.
+const KINDS: [Kind; 2] = [ebpf::KIND, fallback::KIND];
 
 /// A collector, attached for a whole run.
 pub struct Probe {
-    inner: Inner,
+    inner: Box<dyn Collector>,
+    tier: Tier,
 }
 
 impl Probe {
@@ -108,34 +110,30 @@ impl Probe {
     /// something better was not available.
     ///
     /// # Errors
-    /// [`ProbeError::Ebpf`] where [`Tier::Full`] was asked for and is not available.
+    /// That of the tier asked for where it is not available, e.g. [`ProbeError::Ebpf`].
     pub fn attach(options: &ProbeOptions) -> Result<(Self, Vec<String>), ProbeError> {
         let mut remarks = Vec::new();
         let mut cpus = crate::proc::tasks::allowed_cpus();
         if options.cores > 0 {
             cpus.truncate(options.cores as usize);
         }
-        if options.tier != Some(Tier::Fallback) {
-            let hz = if tick::handler().is_some() { 0 } else { ON_CPU_HZ };
-            let stacks = open_stacks(options.stacks, &cpus, Watch::Everyone { hz }, &mut remarks);
-            match EbpfCollector::attach(cpus.clone(), stacks, &mut remarks) {
-                Ok(full) => return Ok((Self { inner: Inner::Full(Box::new(full)) }, remarks)),
-                Err(error) if options.tier == Some(Tier::Full) => return Err(error),
-                Err(error) => remarks.push(error.to_string()),
+        let mut refused = ProbeError::Order("no collector is of this tier");
+        for kind in KINDS.iter().filter(|kind| options.tier.is_none_or(|only| only == kind.tier)) {
+            match (kind.attach)(cpus.clone(), options.stacks, &mut remarks) {
+                Ok(inner) => return Ok((Self { inner, tier: kind.tier }, remarks)),
+                Err(error) => {
+                    remarks.push(error.to_string());
+                    refused = error;
+                }
             }
         }
-        let stacks = open_stacks(options.stacks, &cpus, Watch::OwnProcesses, &mut remarks);
-        let fallback = FallbackCollector::new(cpus, stacks);
-        Ok((Self { inner: Inner::Fallback(Box::new(fallback)) }, remarks))
+        Err(refused)
     }
 
     /// Which tier speaks.
     #[must_use]
     pub fn tier(&self) -> Tier {
-        match self.inner {
-            Inner::Full(_) => Tier::Full,
-            Inner::Fallback(_) => Tier::Fallback,
-        }
+        self.tier
     }
 
     /// Begins a window.
@@ -149,10 +147,7 @@ impl Probe {
         if !target.pids.iter().any(alive) {
             return Err(ProbeError::NoTarget(target.pids.clone()));
         }
-        match &mut self.inner {
-            Inner::Full(full) => full.open(target),
-            Inner::Fallback(fallback) => fallback.open(target),
-        }
+        self.inner.open(target)
     }
 
     /// Ends the window, and reads all that must be read while its threads live. They may end
@@ -161,10 +156,7 @@ impl Probe {
     /// # Errors
     /// No window is open, or a map failed.
     pub fn freeze(&mut self) -> Result<(), ProbeError> {
-        match &mut self.inner {
-            Inner::Full(full) => full.freeze(),
-            Inner::Fallback(fallback) => fallback.freeze(),
-        }
+        self.inner.freeze()
     }
 
     /// The facts of the frozen window. Names stacks, which takes CPU: not while the system is
@@ -173,10 +165,7 @@ impl Probe {
     /// # Errors
     /// No window is frozen, or a map failed.
     pub fn collect(&mut self) -> Result<Observation, ProbeError> {
-        match &mut self.inner {
-            Inner::Full(full) => full.collect(),
-            Inner::Fallback(fallback) => fallback.collect(),
-        }
+        self.inner.collect()
     }
 
     /// [`Probe::freeze`], then [`Probe::collect`].
@@ -193,10 +182,7 @@ impl Probe {
     /// # Errors
     /// A window is open.
     pub fn detach(&mut self) -> Result<(), ProbeError> {
-        match &mut self.inner {
-            Inner::Full(full) => full.detach(),
-            Inner::Fallback(_) => Ok(()),
-        }
+        self.inner.detach()
     }
 
     /// Puts the programs back.
@@ -204,10 +190,7 @@ impl Probe {
     /// # Errors
     /// The kernel refuses.
     pub fn reattach(&mut self) -> Result<(), ProbeError> {
-        match &mut self.inner {
-            Inner::Full(full) => full.reattach(),
-            Inner::Fallback(_) => Ok(()),
-        }
+        self.inner.reattach()
     }
 }
 

@@ -3,7 +3,7 @@
 //! A wait's stack is taken with probability p fixed before the wait's length is known, so
 //! length ÷ p estimates the blocked time it stands for without bias (Horvitz and Thompson, 1952).
 
-use super::window::wait_key;
+use super::window::{Objects, wait_key};
 use super::wire::{WaitId, WaitRecord, reason};
 use crate::stack::{MarkedStack, WindowStacks};
 use kneepoint_vocab::{Frame, Nanos, StackId, StackKind, StackRecord, StackWeight};
@@ -54,15 +54,6 @@ fn shows_lock(record: &StackRecord) -> Option<bool> {
             None
         }
     })
-}
-
-/// What is known about futex words beyond the system call.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Objects {
-    /// Words whose waiters' stacks show a lock.
-    pub locks: BTreeSet<u64>,
-    /// Names of words that are global variables; `None`: looked up, and it is none.
-    pub names: BTreeMap<u64, Option<String>>,
 }
 
 /// What the stacks of a run have shown about futex words.

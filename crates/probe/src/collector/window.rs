@@ -1,12 +1,20 @@
 //! From the programs' raw maps to facts: open intervals are added, silent threads charged, keys
 //! classified, everything summed by role and name. Pure; the collector reads, this adds up.
 
-use super::offcpu::Objects;
 use super::wire::{self, Core, GroupId, GroupSum, Thread, WaitId, WaitSum, class, state};
 use crate::proc::schedstat::SchedStat;
 use crate::proc::syscall::futex_reason;
 use kneepoint_vocab::{CoreTime, Nanos, ThreadRole, ThreadTime, Wait, WaitKey, WaitReason};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known about futex words beyond the system call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    /// Words whose waiters' stacks show a lock.
+    pub locks: BTreeSet<u64>,
+    /// Names of words that are global variables; `None`: looked up, and it is none.
+    pub names: BTreeMap<u64, Option<String>>,
+}
 
 /// A thread without any event in the window, and the state that `/proc` shows it in.
 #[derive(Clone, Debug)]

@@ -193,20 +193,20 @@ impl Event {
 
     /// Lets it take stacks.
     pub(crate) fn enable(&self) -> io::Result<()> {
-        self.control(IOC_ENABLE, 0)
+        self.ioctl(IOC_ENABLE, 0)
     }
 
     /// Stops it.
     pub(crate) fn disable(&self) -> io::Result<()> {
-        self.control(IOC_DISABLE, 0)
+        self.ioctl(IOC_DISABLE, 0)
     }
 
     /// Makes it write into the ring of `other`, which must watch the same CPU.
     pub(crate) fn redirect_to(&self, other: &Self) -> io::Result<()> {
-        self.control(IOC_SET_OUTPUT, other.fd.as_raw_fd())
+        self.ioctl(IOC_SET_OUTPUT, other.fd.as_raw_fd())
     }
 
-    fn control(&self, request: libc::c_ulong, argument: i32) -> io::Result<()> {
+    fn ioctl(&self, request: libc::c_ulong, argument: i32) -> io::Result<()> {
         // SAFETY: the three requests used take an integer, no pointer.
         let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), request, argument) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -4,6 +4,7 @@
 //! As root, `KNEEPOINT_RECORD=PID:FILE` before
 //! `cargo test -p kneepoint-probe --lib -- --ignored proof::record`.
 
+use super::super::Collector as _;
 use super::super::Target;
 use super::super::ebpf::EbpfCollector;
 use super::super::window::{Harvest, Sums};

@@ -1,8 +1,25 @@
 //! Stacks in the folded form that flame-graph tools read: `outer;inner COUNT`, one stack a line.
 
+use super::Export;
 use crate::text;
-use kneepoint_vocab::findings::FlameNode;
+use kneepoint_vocab::findings::{Cause, FlameNode};
 use kneepoint_vocab::{Findings, Unit};
+
+/// Stacks on a core.
+pub const ON_CPU: Export = Export {
+    name: "folded",
+    holds: "stacks on a core",
+    run: on_cpu,
+    profile: Some(|profile| profile.on_cpu.as_ref().map(folded).unwrap_or_default()),
+};
+
+/// Stacks of waits.
+pub const WAITS: Export = Export {
+    name: "folded-waits",
+    holds: "stacks of waits",
+    run: off_cpu,
+    profile: Some(|profile| waits(profile.causes.iter().map(|one| &one.cause))),
+};
 
 /// On-CPU stacks at the focus level. The count is microseconds.
 #[must_use]
@@ -14,8 +31,12 @@ pub fn on_cpu(findings: &Findings) -> String {
 /// carries the cause's name. The count is blocked microseconds.
 #[must_use]
 pub fn off_cpu(findings: &Findings) -> String {
+    waits(&findings.causes)
+}
+
+fn waits<'a>(causes: impl IntoIterator<Item = &'a Cause>) -> String {
     let mut out = String::new();
-    for cause in &findings.causes {
+    for cause in causes {
         let Some(stacks) = cause.stacks.as_ref().filter(|_| cause.waits.is_some()) else {
             continue;
         };

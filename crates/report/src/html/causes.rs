@@ -123,7 +123,7 @@ fn facts(cause: &Cause) -> Vec<(&'static str, String)> {
         facts.push(("longest wait", number::plain_seconds(longest)));
     }
     if let Some(time) = &cause.wait_per_operation {
-        facts.push(("waited an operation", number::seconds(time).to_string()));
+        facts.push(("waited per operation", number::seconds(time).to_string()));
     }
     if let Some(share) = cause.stacks_complete {
         facts.push(("stacks complete", number::plain_percent(share)));
@@ -167,6 +167,6 @@ const fn holder_class(state: HolderState) -> &'static str {
         HolderState::Running => LineKind::Running,
         HolderState::Runnable => LineKind::Runnable,
         HolderState::Blocked => LineKind::IdleOther,
-        HolderState::Unknown => LineKind::Unattributed,
+        HolderState::Unknown => LineKind::Unaccounted,
     })
 }

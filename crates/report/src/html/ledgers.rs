@@ -68,7 +68,7 @@ fn ledger(findings: &Findings, axis: Axis, which: Which) -> Ledger {
     };
     let name = match which {
         Which::Core => "Where the cores go at each level, stacked to all cores",
-        Which::Thread => "What an operation spends its life on at each level",
+        Which::Thread => "Where the time per operation goes at each level",
     };
     let tick = match which {
         Which::Core => |value: f64| number::plain(value),

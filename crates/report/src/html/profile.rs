@@ -113,7 +113,7 @@ fn cores(profile: &Profile) -> Markup {
 fn threads(profile: &Profile) -> Markup {
     let mut head = vec!["what", "", "threads", "kind"];
     if profile.operations.is_some() {
-        head.push("of an operation");
+        head.push("per operation");
     }
     let mut table = Table::new(head);
     for line in &profile.thread_lines {

@@ -130,7 +130,7 @@ fn fewest(rows: Vec<Row>, total: Cores, most: usize) -> Vec<Row> {
         shown.sort_by_key(|row| words::order(row.kind));
     } else {
         let said = rest.iter().map(|row| row.word.to_owned()).collect();
-        shown.push(Row { word: "other", kind: LineKind::Unattributed, cores, said });
+        shown.push(Row { word: "other", kind: LineKind::Unaccounted, cores, said });
     }
     shown
 }

@@ -117,7 +117,7 @@ fn threads(profile: &Profile) -> Vec<Line> {
     }
     let heading = format!("What {} threads do", words::profile::threads(profile));
     let heading = match profile.operations {
-        Some(_) => heading + ", and for how long of an operation",
+        Some(_) => heading + ", and for how long per operation",
         None => heading,
     };
     let mut lines: Vec<Line> = title(&heading).into();

@@ -33,14 +33,14 @@ pub(crate) fn superlinear(step: &Superlinear, axis: Axis) -> String {
     let one = step.from.clients == 1;
     let why = match (step.reason, &step.evidence) {
         (GainReason::SleepingCores, Some(seen)) => format!(
-            "{} {} of {} asleep, which have to be woken: {} of an operation",
+            "{} {} of {} asleep, which have to be woken: {} per operation",
             if one { "one client leaves" } else { "fewer clients leave" },
             number::plain_cores(seen.idle),
             counted(step.from.cores, "core"),
             number::brief_seconds(seen.waking)
         ),
         (GainReason::DearerOperations, Some(seen)) => format!(
-            "an operation takes {} of CPU there, {} with more clients",
+            "{} of CPU per operation there, {} with more clients",
             number::brief_seconds(seen.cpu),
             number::brief_seconds(seen.cpu_with_more)
         ),
@@ -54,11 +54,11 @@ pub(crate) fn idle_account(idle: &IdleAccount) -> String {
     let cores = |estimate: &Estimate<Cores>| number::plain_cores(estimate.value);
     format!(
         "Of the idle cores {} were charged to what the next thread had waited for, {} handed over \
-         with its wake-ups, {} shared out over what was blocked meanwhile; {} were not asked for.",
+         with its wake-ups, {} shared out over what was blocked meanwhile; {} were unused.",
         cores(&idle.charged),
         cores(&idle.handed_over),
         cores(&idle.spread),
-        cores(&idle.not_asked)
+        cores(&idle.unused)
     )
 }
 
@@ -94,10 +94,13 @@ mod tests {
         assert_eq!(
             superlinear(&step, Axis::Clients),
             "From 1 client to 2 throughput gains 5.6× [5.1–6.2], more than the clients: one client \
-             leaves 1.62 of 2 cores asleep, which have to be woken: 120 µs of an operation."
+             leaves 1.62 of 2 cores asleep, which have to be woken: 120 µs per operation."
         );
         let dearer = Superlinear { reason: GainReason::DearerOperations, ..step.clone() };
-        assert!(superlinear(&dearer, Axis::Clients).contains("takes 300 µs of CPU there, 150 µs"));
+        assert!(
+            superlinear(&dearer, Axis::Clients)
+                .contains("300 µs of CPU per operation there, 150 µs")
+        );
         let open = Superlinear { reason: GainReason::Open, evidence: None, ..step };
         assert!(
             superlinear(&open, Axis::Clients).ends_with("do not show what slows the fewer down.")
@@ -110,10 +113,11 @@ mod tests {
             charged: Estimate::of(0.61, 0.5, 0.7),
             handed_over: Estimate::of(0.2, 0.1, 0.3),
             spread: Estimate::of(0.04, 0.0, 0.1),
-            not_asked: Estimate::of(0.0, 0.0, 0.0),
+            unused: Estimate::of(0.0, 0.0, 0.0),
         };
         let said = idle_account(&idle);
-        for part in ["0.61 were charged", "0.20 handed over", "0.04 shared out", "0.00 were not"] {
+        for part in ["0.61 were charged", "0.20 handed over", "0.04 shared out", "0.00 were unused"]
+        {
             assert!(said.contains(part), "{said}");
         }
         let core = CoreLedger {

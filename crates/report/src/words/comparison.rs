@@ -75,16 +75,13 @@ fn at(level: Level) -> String {
     counted(level.clients, "client")
 }
 
-/// `What an operation costs at 2 clients, in core-seconds, idle cores included`.
+/// `Cost per operation at 2 clients, in core-seconds, idle cores included`.
 pub(crate) fn price_title(price: &PricePair) -> String {
     let cores = match price.over_level.cores == price.level.cores {
         true => String::new(),
         false => format!(" on {} and on {} cores", price.over_level.cores, price.level.cores),
     };
-    format!(
-        "What an operation costs at {}{cores}: core-seconds, idle ones too",
-        at(price.over_level)
-    )
+    format!("Cost per operation at {}{cores}: core-seconds, idle ones too", at(price.over_level))
 }
 
 /// A row of a table of prices.
@@ -111,7 +108,7 @@ pub(crate) fn price_lines(price: &PricePair, most: usize) -> Vec<PriceRow> {
         };
         rows.push(PriceRow {
             label: format!("{} more", others.len()),
-            kind: LineKind::Unattributed,
+            kind: LineKind::Unaccounted,
             over: sum(|line| line.over),
             run: sum(|line| line.run),
         });

@@ -108,7 +108,7 @@ pub(crate) const fn class(kind: LineKind) -> &'static str {
         LineKind::IdleNoWork => "k-idle-no-work",
         LineKind::Running => "k-running",
         LineKind::Runnable => "k-runnable",
-        LineKind::Unattributed => "k-unattributed",
+        LineKind::Unaccounted => "k-unaccounted",
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) const fn order(kind: LineKind) -> u8 {
         LineKind::IdleThread => 12,
         LineKind::IdleOther => 13,
         LineKind::IdleNoWork => 14,
-        LineKind::Unattributed => 15,
+        LineKind::Unaccounted => 15,
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) const fn line_word(kind: LineKind) -> &'static str {
         LineKind::IdleNoWork => "unused",
         LineKind::Running => "running",
         LineKind::Runnable => "runnable",
-        LineKind::Unattributed => "unaccounted",
+        LineKind::Unaccounted => "unaccounted",
     }
 }
 

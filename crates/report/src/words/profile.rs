@@ -20,7 +20,7 @@ pub(crate) const fn kind(kind: LineKind) -> &'static str {
         LineKind::IdleNoWork => "no work",
         LineKind::Running => "running",
         LineKind::Runnable => "runnable",
-        LineKind::Unattributed => "open",
+        LineKind::Unaccounted => "open",
     }
 }
 

@@ -187,7 +187,7 @@ const CORE_ROWS: [Row; 8] = [
     (LineKind::Others, "other processes", [0.01, 0.012, 0.011, 0.013, 0.012], None),
     (LineKind::Others, "Kneepoint itself", [0.004, 0.018, 0.017, 0.018, 0.019], None),
     (LineKind::IdleNoWork, "no clients to run", [1.0, 0.0, 0.0, 0.0, 0.0], None),
-    (LineKind::Unattributed, "unattributed", [0.003, 0.006, -0.004, 0.005, 0.004], None),
+    (LineKind::Unaccounted, "unaccounted", [0.003, 0.006, -0.004, 0.005, 0.004], None),
 ];
 
 /// Shares of an operation's life, the lock taking what is left.
@@ -249,7 +249,7 @@ fn thread(index: usize, clients: u32, x: f64) -> ThreadLedger {
         .collect();
     let left = 1.0 - THREAD_ROWS.iter().map(|row| row.2[index]).sum::<f64>() - 0.004;
     lines.push(line(LineKind::IdleLock, "blocked on sqlite3BtreeEnter", left, Some("lock-1")));
-    lines.push(line(LineKind::Unattributed, "unattributed", 0.004, None));
+    lines.push(line(LineKind::Unaccounted, "unaccounted", 0.004, None));
     ThreadLedger { lines, per_operation: Seconds(life), unaccounted: Ratio(0.004), idle_threads: 1 }
 }
 

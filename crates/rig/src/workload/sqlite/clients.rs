@@ -32,7 +32,7 @@ pub(super) struct ClientThreads {
     window: Option<Edge>,
 }
 
-/// What the control thread and its clients share.
+/// What the thread of requests and its clients share.
 struct Shared {
     lanes: Vec<Lane>,
     /// Number of the open window; 0 before the first.

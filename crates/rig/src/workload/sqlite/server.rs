@@ -1,6 +1,6 @@
-//! The child's side: one control thread that reads requests, and clients when asked for.
+//! The child's side: one thread that reads requests, and clients when asked for.
 //!
-//! Between requests the control thread blocks in `read` on standard input, so an idle variant uses
+//! Between requests that thread blocks in `read` on standard input, so an idle variant uses
 //! no CPU. The end of that input means that Kneepoint is gone, however it went.
 
 use super::clients::{Client, ClientThreads};
@@ -32,7 +32,7 @@ struct Server {
 /// Serves requests on standard input until told to stop or the input ends.
 pub(super) fn serve() -> anyhow::Result<()> {
     let priority = priority::raise();
-    rustix::thread::set_name(c"control").context("the thread cannot be named")?;
+    rustix::thread::set_name(c"requests").context("the thread cannot be named")?;
     allow_many_files();
     let mut requests = BufReader::new(std::io::stdin());
     let mut replies = std::io::stdout();

@@ -1,9 +1,9 @@
 //! Cores: threads come and go, and every picosecond of both is accounted.
 
-use super::Ticks;
-use super::list::{List, NONE, Run};
-use super::machine::{Machine, Queues};
-use super::thread::{Next, State, Thread};
+use super::{Machine, Queues};
+use crate::sim::Ticks;
+use crate::sim::list::{List, Run};
+use crate::sim::thread::{NONE, Next, State, Thread};
 
 /// A hardware thread.
 pub(super) struct Core {

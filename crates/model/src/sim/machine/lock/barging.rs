@@ -3,11 +3,11 @@
 //! The futex spins up to its limit (0: not at all), then sleeps. The adaptive lock spins as long as
 //! the owner is on a core, at most to its limit, and sleeps when the owner leaves it.
 
-use super::super::Ticks;
-use super::super::list::{List, NONE, Wait};
-use super::super::machine::Machine;
-use super::super::program::LockKind;
-use super::super::thread::{Next, State};
+use super::super::Machine;
+use crate::sim::Ticks;
+use crate::sim::list::{List, Wait};
+use crate::sim::program::LockKind;
+use crate::sim::thread::{NONE, Next, State};
 
 impl Machine<'_> {
     /// Whether the lock's owner is on a core.

@@ -3,9 +3,9 @@
 //! Each transfer has the rate min(each, total / transfers). Progress is counted in bytes that one
 //! transfer has got since the start; the transfer with the least goal ends first.
 
-use super::machine::Machine;
-use super::thread::Next;
-use super::{SECOND, Ticks};
+use super::Machine;
+use crate::sim::thread::Next;
+use crate::sim::{SECOND, Ticks};
 
 /// The state of a bus.
 #[derive(Debug)]

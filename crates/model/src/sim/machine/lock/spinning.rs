@@ -5,10 +5,10 @@
 //! Both hand the lock to the first in line even if that one has lost its core meanwhile. Under
 //! test-and-set a waiter without a core is passed.
 
-use super::super::list::{List, NONE, Wait};
-use super::super::machine::Machine;
-use super::super::program::LockKind;
-use super::super::thread::{Next, State};
+use super::super::Machine;
+use crate::sim::list::{List, Wait};
+use crate::sim::program::LockKind;
+use crate::sim::thread::{NONE, Next, State};
 
 impl Machine<'_> {
     /// To the first in line.

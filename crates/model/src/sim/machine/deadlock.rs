@@ -1,9 +1,9 @@
 //! Circles of threads that wait for each other, and what to say where nothing goes on.
 
-use super::SimError;
-use super::list::NONE;
-use super::machine::{Machine, count};
-use super::thread::State;
+use super::Machine;
+use crate::sim::SimError;
+use crate::sim::thread::State;
+use crate::sim::thread::{NONE, count};
 use std::fmt::Write;
 
 /// Threads named where nothing goes on.
@@ -30,7 +30,7 @@ impl Machine<'_> {
     /// The lock that a thread waits for.
     fn waits_for(&self, number: u32) -> u32 {
         let thread = &self.threads[number as usize];
-        let spins = thread.next == super::thread::Next::Spin;
+        let spins = thread.next == crate::sim::thread::Next::Spin;
         let sleeps = thread.state == State::Blocked && self.objects.is_lock(thread.cause);
         if spins || sleeps { thread.wants } else { NONE }
     }

@@ -1,8 +1,8 @@
 //! Devices: k servers behind one queue, for threads that wait and for items that do not.
 
-use super::Ticks;
-use super::machine::Machine;
-use super::program::Op;
+use super::Machine;
+use crate::sim::Ticks;
+use crate::sim::program::Op;
 use std::collections::VecDeque;
 
 /// The state of a device.
@@ -81,7 +81,7 @@ impl Machine<'_> {
     /// A device begins to serve the item of a running thread, which goes on.
     pub(super) fn start(&mut self, number: u32, device: u32, law: u32, then: u32) {
         let item = self.item_of(number);
-        self.asides[number as usize].item = super::list::NONE;
+        self.asides[number as usize].item = crate::sim::thread::NONE;
         let state = self.items.get_mut(item);
         (state.law, state.then, state.device) = (law, then, device);
         let entity = self.items.entity(item);

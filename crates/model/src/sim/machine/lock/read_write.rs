@@ -1,8 +1,9 @@
 //! Reader-writer locks: any number of readers or one writer; all others sleep.
 
-use super::super::list::{List, NONE, Wait};
-use super::super::machine::Machine;
-use super::super::program::Prefer;
+use super::super::Machine;
+use crate::sim::list::{List, Wait};
+use crate::sim::program::Prefer;
+use crate::sim::thread::NONE;
 
 impl Machine<'_> {
     pub(super) fn may_enter(&self, wants: u32, shared: bool, prefer: Prefer) -> bool {

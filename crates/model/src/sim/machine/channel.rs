@@ -3,9 +3,10 @@
 //! A server thread takes an item, works, hands it on, and the last one replies to the thread that
 //! began it: the serial stages of a storage stack or of a server with a listener and workers.
 
-use super::list::{List, NONE, Wait};
-use super::machine::Machine;
-use super::{SimError, Ticks};
+use super::Machine;
+use crate::sim::list::{List, Wait};
+use crate::sim::thread::NONE;
+use crate::sim::{SimError, Ticks};
 use std::collections::VecDeque;
 
 /// Origin of an item that a thread handed on without waiting.
@@ -43,7 +44,7 @@ impl Items {
             return number;
         }
         self.all.push(item);
-        super::machine::count(&self.all) - 1
+        crate::sim::thread::count(&self.all) - 1
     }
 
     pub(super) fn get_mut(&mut self, item: u32) -> &mut Item {
@@ -185,7 +186,7 @@ impl Machine<'_> {
             self.account.response += self.now - born.max(self.account.begin);
         } else if origin == NOBODY {
             // Nobody waits.
-        } else if self.threads[origin as usize].state == super::thread::State::Blocked {
+        } else if self.threads[origin as usize].state == crate::sim::thread::State::Blocked {
             let object = self.threads[origin as usize].cause;
             self.wake(number, origin, object);
         } else {

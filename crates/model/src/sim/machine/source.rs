@@ -1,6 +1,6 @@
 //! Open arrivals: items that come whether or not the last ones are done.
 
-use super::machine::Machine;
+use super::Machine;
 
 impl Machine<'_> {
     pub(super) fn arm_source(&mut self, source: u32) {

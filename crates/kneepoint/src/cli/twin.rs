@@ -18,7 +18,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_parser = parse_numbers)]
     pub(crate) cores: Option<Numbers>,
     /// Half-width of the 95 % interval of throughput to aim at
-    #[arg(long, default_value = "1%", value_parser = crate::cli::parse_ratio)]
+    #[arg(long, default_value = "1%", value_parser = super::parse_ratio)]
     pub(crate) precision: Ratio,
     /// Seed of all chance; the same seed gives the same numbers
     #[arg(long, default_value_t = 1)]

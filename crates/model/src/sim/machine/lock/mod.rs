@@ -8,12 +8,12 @@ mod read_write;
 mod sleeping;
 mod spinning;
 
-use super::SimError;
-use super::Ticks;
-use super::list::{List, NONE, Wait};
-use super::machine::Machine;
-use super::program::LockKind;
-use super::thread::{HELD, Held, Next, State};
+use super::Machine;
+use crate::sim::SimError;
+use crate::sim::Ticks;
+use crate::sim::list::{List, Wait};
+use crate::sim::program::LockKind;
+use crate::sim::thread::{HELD, Held, NONE, Next, State};
 
 /// The state of a lock.
 #[derive(Debug)]

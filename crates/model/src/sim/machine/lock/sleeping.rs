@@ -4,8 +4,8 @@
 //! the release on, before it has a core, which is what makes convoys. The flag is a mutex, a flag
 //! and `wakeup()`: everybody who waits is woken by each release, and all but one sleep again.
 
-use super::super::machine::Machine;
-use super::super::thread::Next;
+use super::super::Machine;
+use crate::sim::thread::Next;
 
 impl Machine<'_> {
     /// To the first in line.

@@ -1,10 +1,10 @@
 //! Which thread runs where: one queue for all cores or one for each, slices, priorities, stealing.
 
-use super::Ticks;
-use super::list::{List, NONE, Run, Steal};
-use super::machine::{Machine, Queues};
-use super::program::{Compiled, Placement};
-use super::thread::{Next, State};
+use super::{Machine, Queues};
+use crate::sim::Ticks;
+use crate::sim::list::{List, Run, Steal};
+use crate::sim::program::{Compiled, Placement};
+use crate::sim::thread::{NONE, Next, State};
 
 /// A set of cores, lowest first.
 #[derive(Clone, Debug)]

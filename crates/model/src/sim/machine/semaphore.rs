@@ -1,8 +1,8 @@
 //! Counting semaphores, first come first served: admission limits, pools of connections.
 
-use super::list::{List, Wait};
-use super::machine::Machine;
-use super::program::SemaphoreSpec;
+use super::Machine;
+use crate::sim::list::{List, Wait};
+use crate::sim::program::SemaphoreSpec;
 
 /// The state of a semaphore.
 #[derive(Debug)]

@@ -1,19 +1,30 @@
 //! The state of one replication, and the loop over its events.
 
+mod bus;
+mod channel;
+mod core;
+mod deadlock;
+mod device;
+mod lock;
+mod scheduler;
+mod semaphore;
+mod source;
+mod step;
+
 use super::agenda::Agenda;
-use super::bus::Bus;
-use super::channel::{Channel, Items};
-use super::core::Core;
-use super::device::Device;
 use super::ledger::{Account, Objects};
-use super::list::{List, NONE, Run};
-use super::lock::Lock;
+use super::list::{List, Run};
 use super::program::Compiled;
 use super::random::Draws;
-use super::scheduler::Scheduler;
-use super::semaphore::Semaphore;
-use super::thread::{Aside, State, Thread};
+use super::thread::{Aside, NONE, State, Thread, count};
 use super::{SimError, Ticks};
+use bus::Bus;
+use channel::{Channel, Items};
+use core::Core;
+use device::Device;
+use lock::Lock;
+use scheduler::Scheduler;
+use semaphore::Semaphore;
 use std::collections::VecDeque;
 
 /// Events between two looks at whether operations still complete.
@@ -29,15 +40,15 @@ pub(super) struct Machine<'a> {
     pub(super) draws: Draws,
     pub(super) threads: Vec<Thread>,
     /// What is asked of a thread now and then, by its number.
-    pub(super) asides: Vec<Aside>,
-    pub(super) cores: Vec<Core>,
-    pub(super) scheduler: Scheduler,
-    pub(super) locks: Vec<Lock>,
-    pub(super) devices: Vec<Device>,
-    pub(super) channels: Vec<Channel>,
-    pub(super) items: Items,
-    pub(super) semaphores: Vec<Semaphore>,
-    pub(super) buses: Vec<Bus>,
+    asides: Vec<Aside>,
+    cores: Vec<Core>,
+    scheduler: Scheduler,
+    locks: Vec<Lock>,
+    devices: Vec<Device>,
+    channels: Vec<Channel>,
+    items: Items,
+    semaphores: Vec<Semaphore>,
+    buses: Vec<Bus>,
     pub(super) objects: Objects,
     pub(super) account: Account,
     /// Threads on a core that go on with their program at this instant.
@@ -274,11 +285,6 @@ impl<'a> Machine<'a> {
             }
         }
     }
-}
-
-/// A number of parts that fits the numbers used for them.
-pub(super) fn count<T>(parts: &[T]) -> u32 {
-    u32::try_from(parts.len()).unwrap_or(NONE)
 }
 
 /// Lists of runnable threads by priority.

@@ -1,10 +1,9 @@
 //! Threads go through their programs.
 
-use super::list::NONE;
-use super::machine::Machine;
-use super::program::Op;
-use super::thread::{Next, State};
-use super::{SimError, Ticks};
+use super::Machine;
+use crate::sim::program::Op;
+use crate::sim::thread::{NONE, Next, State};
+use crate::sim::{SimError, Ticks};
 
 /// Operations in a row that may take no time.
 const INSTANT: u32 = 1_000_000;

@@ -1,7 +1,6 @@
 //! The scaling curve.
 
-use crate::findings::Estimate;
-use crate::findings::{CurvePoint, Fit, Knee, Shape};
+use super::{CurvePoint, Estimate, Fit, Knee, Shape};
 use crate::plan::Level;
 use crate::units::Ratio;
 use serde::{Deserialize, Serialize};
