@@ -104,11 +104,9 @@ fn threads(text: &mut String, seen: &Observed, own: &Parameters) {
     let mut body = format!("    {{ run = \"{}\", cv = 1.0 }},\n", length(outside));
     for (index, lock) in seen.locks.iter().enumerate() {
         let held = own.inside[index] * least / own.visits[index].max(1e-9);
-        let hold = format!(
-            "{{ hold = {}, steps = [{{ run = {{ value = \"{}\", from = \"fitted\" }}, cv = 1.0 }}] }}",
-            quoted(&lock.name),
-            length(held)
-        );
+        let run = format!("{{ value = \"{}\", from = \"fitted\" }}", length(held));
+        let name = quoted(&lock.name);
+        let hold = format!("{{ hold = {name}, steps = [{{ run = {run}, cv = 1.0 }}] }}");
         let each = own.visits[index] / rounds;
         let _ = match each {
             _ if (OFTEN..1.5).contains(&each) => writeln!(body, "    {hold},"),

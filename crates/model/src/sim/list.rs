@@ -1,7 +1,7 @@
 //! First in, first out lists of threads, linked through the threads themselves.
 //!
-//! A thread has links for run queues, for what it waits for, and for those that idle cores may take:
-//! a spinning thread that lost its core stands in all kinds of list.
+//! A thread has links for run queues, for what it waits for, and for those that idle cores may
+//! take: a spinning thread that lost its core stands in all kinds of list.
 
 use super::thread::{Aside, Links, NONE, Thread};
 
