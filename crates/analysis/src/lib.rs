@@ -34,6 +34,7 @@ use crate::diagnosis::causes::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{GeneratorLoss, LEAST_LOSS, Loss, Rules};
 use crate::diagnosis::{at_bound, causes, losses};
+use crate::frames::names::Catalogue;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::core_ledger::{Charged, Slot};
@@ -48,7 +49,10 @@ use crate::scaling::story::Story;
 use crate::scaling::treated::{Treated, is_apart, levels};
 use crate::scaling::{by_cores, curve, superlinear, treated};
 use crate::treatments::{cures, effects};
+use crate::waits::classify::classified;
 use crate::waits::groups::Groups;
+use crate::waits::pools::limited;
+use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
     Lost, Nameless, Severity, Superlinear, TaskLine, Unsteady,
@@ -66,6 +70,9 @@ pub const SCHEMA: u32 = 1;
 /// left out, and a caveat says so. All numbers are finite.
 #[must_use]
 pub fn analyse(record: &RunRecord) -> Findings {
+    let told = told(record);
+    let classified = classified(&told);
+    let record = &*limited(&classified);
     let measured = measured::measured(record);
     // What the sweep measured with a treatment is for that treatment's curve alone.
     let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =
@@ -182,7 +189,7 @@ impl Concluded<'_> {
 
 /// The stacks, and what they name.
 fn named<'a>(record: &'a RunRecord, counting: &[&TrialRecord]) -> (Stacks<'a>, Groups, Functions) {
-    let stacks = Stacks::new(&record.stacks);
+    let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
     let groups = Groups::build(counting, &stacks);
     let functions = Functions::build(counting, &stacks, &groups, record.plan.clients);
     (stacks, groups, functions)
@@ -308,7 +315,7 @@ impl Why<'_> {
         let full = limits.generator_full();
         let account = self.accounts.at(self.story.level);
         let shown = account.map_or_else(Vec::new, |account| {
-            core_ledger::shown_functions(&account.balance, &self.functions)
+            losses::certain_functions(&self.accounts, account, &self.functions)
         });
         let inherent = self.inherent();
         let rules = Rules {

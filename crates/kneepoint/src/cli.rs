@@ -85,6 +85,12 @@ pub(crate) enum Generate {
     ManDoctor,
     /// That of `kneepoint recover`
     ManRecover,
+    /// The JSON Schema of `run --json` and `report --json`
+    SchemaFindings,
+    /// That of `profile --json`
+    SchemaProfile,
+    /// That of `compare --json`
+    SchemaComparison,
     /// Completions for bash
     CompleteBash,
     /// Completions for zsh
@@ -184,6 +190,9 @@ pub(crate) struct RunArgs {
     /// Run directory to make [default: kneepoint-runs/DATE-TIME]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Go on with a run that was cut off or interrupted, in its own directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = NOT_WITH_RESUME)]
+    pub(crate) resume: Option<PathBuf>,
     /// Print the plan and how long it takes, and run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -191,6 +200,22 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// What a run that goes on has from its beginning.
+const NOT_WITH_RESUME: [&str; 12] = [
+    "recipe",
+    "command",
+    "variant",
+    "levels",
+    "cores",
+    "generator_cores",
+    "precision",
+    "allow_overhead",
+    "budget",
+    "seed",
+    "out",
+    "dry_run",
+];
 
 /// A protocol, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::fixture;
+use common::{FIXTURES, fixture};
 use kneepoint_vocab::Findings;
 use serde_json::Value;
 
@@ -106,7 +106,7 @@ fn a_run_with_the_curve_of_a_treatment() {
 /// Far below what a checkout would mind.
 #[test]
 fn fixtures_are_small_and_hold_no_page() {
-    for name in ["sqlite-shared-cache", "cut-off", "fallback", "treated-curve"] {
+    for name in FIXTURES {
         let files = std::fs::read_dir(fixture(name)).unwrap().map(Result::unwrap);
         let mut bytes = 0;
         for file in files {

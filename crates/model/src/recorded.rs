@@ -150,5 +150,6 @@ fn plan(twin: &Twin, levels: &[Level], how: &Sweep, trials: &[TrialRecord]) -> P
         budget: Nanos(0),
         others_limit: Ratio(1.0),
         steal_limit: Ratio(1.0),
+        names: kneepoint_vocab::Names::default(),
     }
 }

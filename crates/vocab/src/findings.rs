@@ -8,6 +8,7 @@ use crate::record::{Host, Proof, Proven, StoppedBy};
 use crate::stability::StabilityFindings;
 use crate::trial::Latency;
 use crate::units::{Cores, PerSecond, Ratio, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::aside::{
@@ -18,11 +19,12 @@ pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
+pub use crate::key::{CauseKey, CauseKind};
 pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
 pub use curve::Curve;
 
 /// Everything that a report can say about a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Findings {
     /// Version of this structure, for `--json` readers.
     pub schema: u32,
@@ -104,7 +106,7 @@ pub struct Findings {
 }
 
 /// The lost cores of a level, all causes together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lost {
     /// The sum of what single causes lose.
     pub cores: Estimate<Cores>,
@@ -117,7 +119,7 @@ pub struct Lost {
 }
 
 /// The scaling curve on so many cores.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoresCurve {
     /// Cores of the system under test.
     pub cores: u32,
@@ -128,7 +130,7 @@ pub struct CoresCurve {
 }
 
 /// The scaling curve of a treatment that was measured at every level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TreatedCurve {
     /// The variant.
     pub variant: VariantId,
@@ -149,7 +151,7 @@ pub struct TreatedCurve {
 }
 
 /// How the run was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Protocol {
     /// Which protocol.
     #[serde(default)]
@@ -189,7 +191,7 @@ pub struct Protocol {
 }
 
 /// The A/A control: the baseline against another start of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Noise {
     /// Ratio of the two; its interval should hold 1, or intervals of this run say too much.
     pub ratio: Estimate<Ratio>,
@@ -200,7 +202,7 @@ pub struct Noise {
 }
 
 /// One level of the curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// The level.
     pub level: Level,
@@ -217,7 +219,7 @@ pub struct CurvePoint {
 }
 
 /// Where adding clients stops paying.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knee {
     /// The smallest level whose X is at least 95 % of the peak's.
     pub level: Level,
@@ -230,7 +232,7 @@ pub struct Knee {
 }
 
 /// The curve after its peak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// Still rising at the last level.
@@ -244,7 +246,7 @@ pub enum Shape {
 }
 
 /// A law fitted to the curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
     /// `USL` or `Amdahl`.
     pub law: String,
@@ -259,7 +261,7 @@ pub struct Fit {
 }
 
 /// One parameter of a fitted law.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FitParameter {
     /// Its name in words: `contention`, `coherency`, `throughput of one client`.
     pub name: String,
@@ -270,7 +272,7 @@ pub struct FitParameter {
 }
 
 /// The two ledgers of one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelLedger {
     /// The level.
     pub level: Level,
@@ -281,7 +283,9 @@ pub struct LevelLedger {
 }
 
 /// What a ledger line stands for; one accent colour each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineKind {
     /// X · D_ref.
@@ -319,7 +323,7 @@ pub enum LineKind {
 }
 
 /// One line of the core ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLine {
     /// Its kind.
     pub kind: LineKind,
@@ -332,7 +336,7 @@ pub struct CoreLine {
 }
 
 /// Where C cores went.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLedger {
     /// Lines; they add up to `total` with the unaccounted line.
     pub lines: Vec<CoreLine>,
@@ -350,7 +354,7 @@ pub struct CoreLedger {
 }
 
 /// One line of the thread ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadLine {
     /// Its kind.
     pub kind: LineKind,
@@ -363,7 +367,7 @@ pub struct ThreadLine {
 }
 
 /// What an operation spends its life on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadLedger {
     /// Lines; they add up to `per_operation` with the unaccounted line.
     pub lines: Vec<ThreadLine>,
@@ -375,35 +379,13 @@ pub struct ThreadLedger {
     pub idle_threads: u32,
 }
 
-/// What kind of thing a cause is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CauseKind {
-    /// A user-space lock.
-    Lock,
-    /// A lock in the kernel.
-    KernelLock,
-    /// Kernel work: system calls, context switches, faults.
-    Kernel,
-    /// Extra CPU in user functions: spinning, cache misses, retries.
-    Function,
-    /// A device or file.
-    Device,
-    /// A pipe, socket or another process.
-    Thread,
-    /// The scheduler: runnable threads beside idle cores.
-    Scheduler,
-    /// The load generator.
-    Generator,
-    /// Timers, faults, anything else.
-    Other,
-}
-
 /// A line of the core ledger, charged with lost throughput.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Stable within the report, e.g. `lock-1`.
     pub id: String,
+    /// The same in every run.
+    pub key: CauseKey,
     /// Its kind.
     pub kind: CauseKind,
     /// Its name, e.g. `mutex in sqlite3BtreeEnter`.
@@ -439,7 +421,7 @@ pub struct Cause {
 }
 
 /// A node of a flame graph: outermost frame at the root.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlameNode {
     /// Function, or `all`.
     pub name: String,
@@ -453,7 +435,7 @@ pub struct FlameNode {
 }
 
 /// Slices in which not one operation ended, and what the threads did meanwhile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stall {
     /// The variant.
     pub variant: VariantId,
@@ -469,7 +451,7 @@ pub struct Stall {
 }
 
 /// What threads did in slices without an operation, as shares of their time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StalledThreads {
     /// On a core.
     pub running: Ratio,
@@ -482,7 +464,7 @@ pub struct StalledThreads {
 }
 
 /// Verdict on a treatment.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// Better than the other variant.
@@ -504,7 +486,7 @@ pub enum Verdict {
 }
 
 /// A treatment against the variant it adds to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// The variant.
     pub variant: VariantId,
@@ -538,7 +520,7 @@ pub struct Effect {
 }
 
 /// What collected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Collector {
     /// The tier that spoke; absent where there are no facts.
     pub tier: Option<Tier>,
@@ -572,7 +554,7 @@ pub struct Collector {
 }
 
 /// Something that limits what was said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Caveat {
     /// How much it matters.
     pub severity: Severity,
@@ -581,7 +563,9 @@ pub struct Caveat {
 }
 
 /// How much a caveat matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Good to know.

@@ -2,10 +2,11 @@
 
 use crate::plan::Level;
 use crate::units::{PerSecond, Ratio};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What next: forecasts by the run's twin, or why there are none.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Next {
     /// Why nothing can be said, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +29,7 @@ pub struct Next {
 }
 
 /// One level, measured and simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Residual {
     /// Clients.
     pub clients: u32,
@@ -47,7 +48,7 @@ impl Residual {
 }
 
 /// A forecast by a calibrated twin. Its intervals are of 90 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TwinForecast {
     /// The level.
     pub level: Level,
@@ -66,7 +67,7 @@ pub struct TwinForecast {
 }
 
 /// A change tried on the twin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WhatIf {
     /// The change.
     pub change: Altered,
@@ -78,7 +79,7 @@ pub struct WhatIf {
 }
 
 /// What is changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Altered {
     /// What the lock protects is done without it.

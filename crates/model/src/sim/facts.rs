@@ -47,6 +47,7 @@ pub fn stacks(twin: &Compiled) -> Vec<StackRecord> {
         id: StackId(id),
         frames: vec![Frame { function: function.to_owned(), module: module.to_owned() }],
         truncated: false,
+        modules: Vec::new(),
     };
     let objects = Objects::of(twin);
     let mut all = vec![record(0, "program", &twin.name)];
