@@ -53,6 +53,8 @@ cargo xtask COMMAND
                             errors of forecasts from throughput alone on public series, each by
                             weights that did not learn from it; --fit makes the weights and the
                             table of docs/prediction.md anew
+  predictors --runs DIR...  errors of calibrated twins on runs: at the last level, which is kept
+                            from them, and of locks gone beside the variant that cured them
   by-hand RECIPE... [--rounds N] [--seconds S] [--clients 1,2,8] [--budget TIME] [--out DIR]
           [--program FILE]
                             drive the same server with plain sysbench or pgbench, in turn with

@@ -187,6 +187,7 @@ impl Concluded<'_> {
             unsteady: odd.unsteady,
             nameless: odd.nameless,
             stalls: stalls::stalls(record),
+            next: None,
         }
     }
 }

@@ -8,7 +8,7 @@ mod twin;
 pub(crate) use compare::CompareArgs;
 pub(crate) use profile::ProfileArgs;
 pub(crate) use report::ReportArgs;
-pub(crate) use twin::{PredictArgs, SimulateArgs};
+pub(crate) use twin::{CalibrateArgs, PredictArgs, SimulateArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kneepoint_lab::import::Format;
@@ -75,6 +75,8 @@ pub(crate) enum Generate {
     ManImport,
     /// That of `kneepoint predict`
     ManPredict,
+    /// That of `kneepoint calibrate`
+    ManCalibrate,
     /// That of `kneepoint simulate`
     ManSimulate,
     /// That of `kneepoint list`
@@ -114,8 +116,10 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Make a report of what another tool has measured: sysbench, pgbench, fio, or a CSV table
     Import(ImportArgs),
-    /// Forecast levels that a run did not measure, from its curve, with intervals
+    /// Forecast levels and changes that a run did not measure, with intervals
     Predict(PredictArgs),
+    /// Make a twin file of a run: a machine that does what the system did
+    Calibrate(CalibrateArgs),
     /// Simulate a machine of cores, threads and locks, described by a twin file
     Simulate(SimulateArgs),
     /// List recipes, treatments and collectors, and whether they can run here

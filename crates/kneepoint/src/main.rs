@@ -95,6 +95,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Report(args)) => commands::report::report(&args),
         Some(Command::Compare(args)) => commands::compare::compare(&args),
         Some(Command::Predict(args)) => commands::predict::predict(&args),
+        Some(Command::Calibrate(args)) => commands::calibrate::print_twin(&args),
         Some(Command::Simulate(args)) => commands::simulate::simulate(&args),
         Some(Command::List(args)) => commands::list::list(&args),
         Some(Command::Doctor(args)) => commands::doctor::doctor(&args),

@@ -41,3 +41,4 @@ pub use plan::plan;
 pub use profile::{ProfileOptions, Subject, profile};
 pub use progress::{Progress, Silent};
 pub use run::{require, resumable, resume, run};
+pub use store::write_record;

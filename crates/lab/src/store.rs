@@ -9,8 +9,8 @@
 use crate::regular::{self, MOST_LINES, MOST_WHOLE};
 use crate::sums::{self, Summing};
 use kneepoint_vocab::{
-    Disposition, EndFile, FileSum, Host, Plan, RunEnd, StackRecord, TrialId, TrialRecord,
-    VariantStart,
+    Disposition, EndFile, FileSum, Host, Plan, RunEnd, RunRecord, StackRecord, TrialId,
+    TrialRecord, VariantStart,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -328,6 +328,23 @@ impl Store {
     fn failed(&self, name: &str, source: io::Error) -> StoreError {
         StoreError::Write { path: self.directory.join(name), source, written: self.written }
     }
+}
+
+/// Writes a whole record as a run directory that was not there: a simulated run.
+///
+/// # Errors
+/// Where something is there already, or the directory cannot be made or written.
+pub fn write_record(record: &RunRecord, directory: &Path) -> Result<(), StoreError> {
+    let mut store = Store::create(directory, &record.host, &record.plan)?;
+    for start in &record.variants {
+        store.variant(start)?;
+    }
+    let mut stacks: &[StackRecord] = &record.stacks;
+    for trial in &record.trials {
+        store.trial(trial, stacks)?;
+        stacks = &[];
+    }
+    record.end.as_ref().map_or(Ok(()), |end| store.end(end))
 }
 
 /// Makes a directory that was not there, with parents.

@@ -21,6 +21,7 @@ pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
 pub use crate::key::{CauseKey, CauseKind};
+pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
 pub use curve::Curve;
 use price::Price;
 
@@ -105,6 +106,9 @@ pub struct Findings {
     /// Where slices passed without an operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
+    /// What next, by a twin of the run; absent where nobody asked it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
 }
 
 /// The lost cores of a level, all causes together.

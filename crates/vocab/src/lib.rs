@@ -23,6 +23,7 @@ pub mod findings;
 mod instruments;
 mod key;
 pub mod names;
+mod next;
 pub mod plan;
 pub mod profile;
 pub mod record;

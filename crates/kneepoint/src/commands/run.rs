@@ -44,6 +44,7 @@ fn measure(
     bar.finish();
     let findings = report::findings(&outcome.directory)
         .with_context(|| format!("what was measured lies in {}", outcome.directory.display()))?;
+    let findings = report::with_next(findings);
     let code = report::finish_run(&findings, &outcome.directory, json)?;
     if outcome.interrupted {
         print::note("kneepoint: interrupted: the report tells only what was measured until then");

@@ -13,6 +13,7 @@ mod forest;
 mod instruments;
 mod ledgers;
 mod markup;
+mod next;
 mod policy;
 mod price;
 pub mod profile;
@@ -99,6 +100,7 @@ struct Page<'a> {
     on_cpu: Markup,
     forest: forest::Forest<'a>,
     noise: Option<String>,
+    next: Option<next::NextView>,
     instruments: Markup,
     collector: Vec<Fact>,
     protocol: Vec<Fact>,
@@ -167,6 +169,7 @@ impl<'a> Page<'a> {
                 .map(|root| flame::draw(root, "k-running", "Where the cores were"))
                 .unwrap_or_default(),
             forest: forest::forest(findings),
+            next: findings.next.as_ref().map(next::view),
             noise: (findings.noise.pairs > 0)
                 .then(|| crate::number::plain_percent(findings.noise.floor)),
             instruments: instruments::instruments(findings, axis),

@@ -4,6 +4,7 @@ pub mod comparison;
 mod curve;
 mod ledger;
 mod line;
+mod next;
 mod price;
 pub mod profile;
 mod seen;
@@ -154,6 +155,7 @@ fn compose(findings: &Findings, width: usize, shown: Shown) -> Vec<Line> {
         stability::lines(findings, width),
         verdicts::causes(findings, width, cause),
         verdicts::effects(findings, axis, width, shown.effects),
+        next::lines(findings, width),
         foot(findings, width),
     ];
     let mut lines: Vec<Line> = Vec::new();

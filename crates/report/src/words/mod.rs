@@ -4,6 +4,7 @@ mod aside;
 pub(crate) mod comparison;
 mod evidence;
 mod loss;
+pub(crate) mod next;
 pub(crate) mod price;
 pub(crate) mod profile;
 pub(crate) mod stability;

@@ -69,6 +69,7 @@ pub(crate) fn findings() -> Findings {
         collector: collector(),
         caveats: caveats(),
         stalls: Vec::new(),
+        next: None,
         at_bound: None,
         superlinear: Vec::new(),
         unsteady: Vec::new(),
