@@ -41,7 +41,7 @@ impl<'a> Stacks<'a> {
 
     /// The builds of a module of this name that the run has seen.
     pub(crate) fn build_ids(&self, module: &str) -> Vec<String> {
-        let all = self.0.values().flat_map(|record| &record.modules);
+        let all = self.records.values().flat_map(|record| &record.modules);
         let of = all.filter(|one| one.name == module).map(|one| one.build_id.clone());
         of.collect::<BTreeSet<_>>().into_iter().collect()
     }
