@@ -1,5 +1,5 @@
 //! Developer commands: `cargo xtask ci`, `setup`, `tidy`, `bpf`, `ten`, `recipes`, `by-hand`,
-//! `bench-probe` and `faults`.
+//! `programs`, `bench-probe` and `faults`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,6 +16,7 @@ mod faults;
 #[path = "../../crates/rig/tests/support/leftovers.rs"]
 mod leftovers;
 mod predictors;
+mod programs;
 mod recipes;
 mod require;
 mod setup;
@@ -41,6 +42,9 @@ cargo xtask COMMAND
   recipes [--budget TIME] [--out DIR] [--program FILE] [NAMES]
                             run every recipe with the release build: each has to give a knee with
                             an interval, counts that agree, and a machine as it was before
+  programs  [--budget TIME] [--levels LIST] [--out DIR] [--program FILE] [NAMES]
+                            build the programs of programs/, run each with the release build, and
+                            compare its first cause with the one that was planted
   error-rates [--runs N]    error rates of the whole procedure by simulation, as a table
   aa [--recipes A,B] [--comparisons N] [--out DIR] [--program FILE]
                             compare systems with themselves, N times in all (40), with the release
@@ -49,13 +53,17 @@ cargo xtask COMMAND
                             errors of forecasts from throughput alone on public series, each by
                             weights that did not learn from it; --fit makes the weights and the
                             table of docs/prediction.md anew
+  predictors --runs DIR...  errors of calibrated twins on runs: at the last level, which is kept
+                            from them, and of locks gone beside the variant that cured them
   by-hand RECIPE... [--rounds N] [--seconds S] [--clients 1,2,8] [--budget TIME] [--out DIR]
           [--program FILE]
                             drive the same server with plain sysbench or pgbench, in turn with
                             runs of the release build, and compare throughput level by level
-  faults [--points N] [--seed S] [--program FILE]
-                            strike the debug build at N points (300) drawn from a seed: kills,
-                            failing system calls, programs that misbehave, damaged directories
+  faults [--points N] [--seed S] [--only NUMBER] [--program FILE] [--within SECONDS]
+         [--results FILE]
+                            strike the debug build at N points (320) drawn from a seed: kills,
+                            failing system calls, programs that misbehave, damaged directories;
+                            begins none after so many seconds, and takes none that are in FILE
   bench-probe [--loads pipe,pipe-one-cpu,block,mariadb] [--observers kneepoint,bpftrace,perf]
               [--pairs N] [--seconds S] [--collector [NAME=]FILE]...
                             throughput with the collector, bpftrace and perf over throughput with
@@ -80,6 +88,7 @@ fn main() -> ExitCode {
         ["recipes", flags @ ..] => recipes::run(flags),
         ["faults", flags @ ..] => faults::run(flags),
         ["bench-probe", flags @ ..] => bench_probe::run(flags),
+        ["programs", flags @ ..] => programs::run(flags),
         ["error-rates", flags @ ..] => error_rates::run(flags),
         ["aa", flags @ ..] => aa::run(flags),
         _ => {

@@ -1,5 +1,7 @@
 //! `cargo xtask predictors`: how far forecasts from throughput alone are off, on public series.
 
+mod own;
+
 use crate::root;
 use anyhow::{Context, Result, bail};
 use kneepoint_model::predict::train::{
@@ -20,6 +22,9 @@ const TABLE: &str = "docs/prediction.md";
 const BEGIN: &str = "<!-- figures by cargo xtask predictors -->";
 
 pub(crate) fn run(flags: &[&str]) -> Result<()> {
+    if let ["--runs", directories @ ..] = flags {
+        return own::run(directories);
+    }
     let (fit, rest) = match flags {
         ["--fit", rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -27,7 +32,7 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     let folder = match rest {
         [] => root().join(SERIES),
         ["--series", folder] => folder.into(),
-        _ => bail!("predictors [--fit] [--series DIR]"),
+        _ => bail!("predictors [--fit] [--series DIR], or --runs DIR..."),
     };
     if !folder.is_dir() {
         println!("SKIP predictors: {} is absent", folder.display());

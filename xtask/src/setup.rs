@@ -51,6 +51,21 @@ const NEEDS: &[Need] = &[
         present: || has_all(&["fio", "mkfs.xfs", "mkfs.ext4", "losetup"]),
     },
     Need {
+        packages: &["strace", "util-linux"],
+        purpose: "faults at system calls",
+        present: || has_all(&["strace", "unshare", "prlimit"]),
+    },
+    Need {
+        packages: &["jq"],
+        purpose: "the README's example for it",
+        present: || has_all(&["jq"]),
+    },
+    Need {
+        packages: &["python3"],
+        purpose: "a program whose threads take turns at one lock",
+        present: || has_all(&["python3"]),
+    },
+    Need {
         packages: &["stress-ng"],
         purpose: "a driven command that writes its figures to a file",
         present: || has_all(&["stress-ng"]),

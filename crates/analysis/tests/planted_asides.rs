@@ -182,6 +182,9 @@ fn code_without_names_is_reported_with_its_module_and_share() {
     };
     record.stacks[0].frames[0] = frame("mariadbd+0xde2c20", "mariadbd");
     record.stacks[2].frames[2] = frame("mariadbd+0xde2c21", "mariadbd");
+    let module =
+        |name: &str, build_id: &str| Module { name: name.into(), build_id: build_id.into() };
+    record.stacks[1].modules = vec![module("libc.so.6", "77"), module("mariadbd", "4fa0")];
     let findings = analyse(&record);
     let [one] = &findings.nameless[..] else { panic!("{:?}", findings.nameless) };
     assert_eq!(one.module, "mariadbd");
@@ -190,7 +193,10 @@ fn code_without_names_is_reported_with_its_module_and_share() {
         &findings,
         "67 % of the CPU and 100 % of the blocked time begins in functions of"
     ));
-    assert!(says(&findings, "install its debug symbols"));
+    assert!(says(
+        &findings,
+        "of mariadbd (build id 4fa0) that have no name here: install its debug"
+    ));
     // The lock goes by the first caller with a name.
     assert_eq!(findings.causes[0].name, "mutex in sqlite3BtreeEnter");
 }

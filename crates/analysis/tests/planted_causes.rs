@@ -270,6 +270,53 @@ fn a_pool_that_is_too_small_beyond_the_focus_is_found() {
     assert!(first.share.value.0 > 0.9, "the timer is as long for one client: {:?}", first.share);
 }
 
+/// A lock whose waiters all stand in a wrapper of the program's, called by two functions.
+fn wrapped() -> RunRecord {
+    let mut record = empty(&[1, 2], 2);
+    let inside = [("pthread_mutex_lock", "libc.so.6"), ("my_latch_take", "app")];
+    record.stacks[2].frames = frames(&[&inside[..], &[("post", "app"), ("main", "app")]].concat());
+    for block in 0..6 {
+        for clients in [1, 2] {
+            let cell = Cell { lock_stack: 2, ..locked(clients) };
+            let baseline = VariantId::BASELINE;
+            record.trials.push(trial(Phase::Sweep, block, baseline, 0, clients, &cell));
+        }
+    }
+    record
+}
+
+#[test]
+fn a_recipe_s_own_names_are_passed_over() {
+    let mut record = wrapped();
+    assert_eq!(lock(&analyse(&record)).name, "mutex in my_latch_take");
+    record.plan.names.plumbing.parts.push("my_latch_".to_owned());
+    let findings = analyse(&record);
+    let key = CauseKey::new(CauseKind::Lock, "post", "app");
+    assert_eq!((lock(&findings).name.as_str(), &lock(&findings).key), ("mutex in post", &key));
+}
+
+/// Waits as the collector stores them: what they were for is known by their stacks.
+#[test]
+fn a_futex_wait_is_judged_by_its_stacks() {
+    let mut record = wrapped();
+    let raw = WaitReason::Futex { operation: 137, timed: false };
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        match fact {
+            Fact::Wait(wait) => wait.key.reason = raw,
+            Fact::Stack(StackWeight { wait: Some(key), .. }) => key.reason = raw,
+            _ => {}
+        }
+    }
+    let findings = analyse(&record);
+    assert_eq!(lock(&findings).name, "mutex in my_latch_take");
+    let judged = analyse(&wrapped());
+    assert_eq!(findings.causes[0].share, judged.causes[0].share);
+    record.stacks[2].frames =
+        frames(&[("pthread_cond_wait", "libc.so.6"), ("post", "app"), ("main", "app")]);
+    let first = &analyse(&record).causes[0];
+    assert_eq!((first.kind, first.name.as_str()), (CauseKind::Thread, "condition in post"));
+}
+
 #[test]
 fn words_of_one_runtime_s_lock_are_one_cause() {
     let mut record = empty(&[1, 2], 2);
@@ -288,10 +335,10 @@ fn words_of_one_runtime_s_lock_are_one_cause() {
         }
     }
     let findings = analyse(&record);
-    let named = |cause: &&Cause| cause.name == "Python interpreter lock";
+    let named = |cause: &&Cause| cause.name == "Python interpreter lock (take_gil)";
     assert_eq!(findings.causes.iter().filter(named).count(), 1, "{:#?}", findings.causes);
     assert!(kinds(&findings).iter().all(|kind| *kind != CauseKind::Thread));
-    assert_eq!(findings.causes[0].name, "Python interpreter lock");
+    assert_eq!(findings.causes[0].name, "Python interpreter lock (take_gil)");
 }
 
 /// A short wait for the mutex beside the condition, at another address.

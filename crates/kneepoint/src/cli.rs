@@ -8,7 +8,7 @@ mod twin;
 pub(crate) use compare::CompareArgs;
 pub(crate) use profile::ProfileArgs;
 pub(crate) use report::ReportArgs;
-pub(crate) use twin::{PredictArgs, SimulateArgs};
+pub(crate) use twin::{CalibrateArgs, PredictArgs, SimulateArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kneepoint_lab::import::Format;
@@ -75,6 +75,8 @@ pub(crate) enum Generate {
     ManImport,
     /// That of `kneepoint predict`
     ManPredict,
+    /// That of `kneepoint calibrate`
+    ManCalibrate,
     /// That of `kneepoint simulate`
     ManSimulate,
     /// That of `kneepoint list`
@@ -83,6 +85,12 @@ pub(crate) enum Generate {
     ManDoctor,
     /// That of `kneepoint recover`
     ManRecover,
+    /// The JSON Schema of `run --json` and `report --json`
+    SchemaFindings,
+    /// That of `profile --json`
+    SchemaProfile,
+    /// That of `compare --json`
+    SchemaComparison,
     /// Completions for bash
     CompleteBash,
     /// Completions for zsh
@@ -108,8 +116,10 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Make a report of what another tool has measured: sysbench, pgbench, fio, or a CSV table
     Import(ImportArgs),
-    /// Forecast levels that a run did not measure, from its curve, with intervals
+    /// Forecast levels and changes that a run did not measure, with intervals
     Predict(PredictArgs),
+    /// Make a twin file of a run: a machine that does what the system did
+    Calibrate(CalibrateArgs),
     /// Simulate a machine of cores, threads and locks, described by a twin file
     Simulate(SimulateArgs),
     /// List recipes, treatments and collectors, and whether they can run here
@@ -180,6 +190,9 @@ pub(crate) struct RunArgs {
     /// Run directory to make [default: kneepoint-runs/DATE-TIME]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Go on with a run that was cut off or interrupted, in its own directory
+    #[arg(long, value_name = "DIR", conflicts_with_all = NOT_WITH_RESUME)]
+    pub(crate) resume: Option<PathBuf>,
     /// Print the plan and how long it takes, and run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -187,6 +200,22 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// What a run that goes on has from its beginning.
+const NOT_WITH_RESUME: [&str; 12] = [
+    "recipe",
+    "command",
+    "variant",
+    "levels",
+    "cores",
+    "generator_cores",
+    "precision",
+    "allow_overhead",
+    "budget",
+    "seed",
+    "out",
+    "dry_run",
+];
 
 /// A protocol, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

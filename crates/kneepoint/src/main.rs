@@ -10,6 +10,7 @@ mod signals;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use kneepoint_rig::rights::Work;
 use std::process::ExitCode;
 
 /// The result can be relied on.
@@ -61,10 +62,33 @@ fn is_usage(error: &anyhow::Error) -> bool {
     no_such_recipe || error.is::<cli::UsageError>()
 }
 
+/// What a command is for: what reads files of others has fewer rights than what measures.
+fn work(command: Option<&Command>) -> Work {
+    match command {
+        Some(
+            Command::Run(_)
+            | Command::Profile(_)
+            | Command::List(_)
+            | Command::Doctor(_)
+            | Command::Recover(_),
+        ) => Work::Measuring,
+        Some(
+            Command::Report(_)
+            | Command::Compare(_)
+            | Command::Import(_)
+            | Command::Predict(_)
+            | Command::Calibrate(_)
+            | Command::Simulate(_),
+        )
+        | None => Work::Reading,
+    }
+}
+
 fn dispatch(cli: Cli) -> anyhow::Result<u8> {
     if let Some(what) = cli.generate {
         return commands::generate::generate(what);
     }
+    kneepoint_rig::rights::keep_only(work(cli.command.as_ref()));
     match cli.command {
         Some(Command::Run(args)) => commands::run::run(&args),
         Some(Command::Profile(args)) => commands::profile::profile(&args),
@@ -72,6 +96,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<u8> {
         Some(Command::Report(args)) => commands::report::report(&args),
         Some(Command::Compare(args)) => commands::compare::compare(&args),
         Some(Command::Predict(args)) => commands::predict::predict(&args),
+        Some(Command::Calibrate(args)) => commands::calibrate::print_twin(&args),
         Some(Command::Simulate(args)) => commands::simulate::simulate(&args),
         Some(Command::List(args)) => commands::list::list(&args),
         Some(Command::Doctor(args)) => commands::doctor::doctor(&args),

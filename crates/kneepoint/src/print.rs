@@ -66,6 +66,11 @@ pub(crate) fn width() -> usize {
     window().map_or(80, |(width, _)| width).clamp(40, 200)
 }
 
+/// Columns of the terminal that standard error is; 80 where it is none, or does not tell.
+pub(crate) fn error_width() -> usize {
+    terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0))
+}
+
 /// The window to fit a summary into, of which the caller needs so many `lines` itself. What does
 /// not go to a terminal is not shortened.
 pub(crate) fn screen(lines: usize) -> Screen {

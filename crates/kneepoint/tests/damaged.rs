@@ -208,3 +208,22 @@ fn a_reader_that_goes_away_is_no_error() {
         assert!(matches!(code, Some(0 | 4)), "{arguments:?}: {code:?}");
     }
 }
+
+#[test]
+fn a_run_of_nothing_has_no_numbers() {
+    let sandbox = Sandbox::new();
+    copy_run(&fixture("cut-off"), &sandbox.path("run"));
+    fs::write(sandbox.path("run/trials.jsonl"), "").unwrap();
+    let done = sandbox.run(&["report", "run", "--json"]);
+    assert_eq!(done.code, Some(4), "{done:?}");
+    let findings: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    for name in ["/curve/peak", "/curve/knee", "/curve/last_over_peak", "/lost", "/at_bound"] {
+        assert!(findings.pointer(name).is_some_and(serde_json::Value::is_null), "{name}: {done:?}");
+    }
+    for name in ["/curve/points", "/ledgers", "/causes"] {
+        assert_eq!(findings.pointer(name), Some(&serde_json::json!([])), "{name}: {done:?}");
+    }
+    for effect in findings["effects"].as_array().unwrap() {
+        assert!(effect["ratio"].is_null() && effect["throughput"].is_null(), "{effect}");
+    }
+}

@@ -92,3 +92,49 @@ fn the_same_seed_simulates_the_same_bytes() {
     assert_eq!(rates.len(), 4);
     assert!(rates[3] > 2.0 * rates[0], "more cores help here: {rates:?}");
 }
+
+/// Clients of four cores that share one lock.
+const LOCKED: &str = r#"
+name = "locked"
+[cores]
+count = 4
+[scheduler]
+switch = "1 us"
+wake = "1 us"
+idle_wake = "5 us"
+[lock.pool]
+kind = "futex"
+[[thread]]
+name = "client"
+count = "clients"
+program = [
+  { run = "30 us", cv = 1.0 },
+  { hold = "pool", steps = [{ run = "15 us", cv = 1.0 }] },
+]
+"#;
+
+#[test]
+fn a_simulated_run_is_reported_calibrated_and_asked_what_if() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(at("locked.toml"), LOCKED).expect("written");
+    let words = ["simulate", &at("locked.toml"), "--clients", "1..8", "--precision", "3%"];
+    let output = kneepoint(&[&words[..], &["--out", &at("run")]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = json(&kneepoint(&["report", &at("run"), "--json"]));
+    let first = report["causes"][0]["name"].as_str().expect("a cause").to_owned();
+    assert!(first.contains("pool"), "{first}");
+    assert_eq!(report["next"]["why_not"], Value::Null, "{}", report["next"]);
+    let twin = String::from_utf8(kneepoint(&["calibrate", &at("run")]).stdout).expect("text");
+    fs::write(at("twin.toml"), &twin).expect("written");
+    let again = kneepoint(&["simulate", &at("twin.toml"), "--clients", "8", "--precision", "5%"]);
+    assert!(again.status.success(), "{twin}\n{}", String::from_utf8_lossy(&again.stderr));
+    let asked = ["predict", &at("run"), "--clients", "8", "--json", "--without", "pool"];
+    let said = json(&kneepoint(&asked));
+    let ratio = |name: &str| said["twin"]["forecasts"][0][name].as_f64().expect("a number");
+    assert!(ratio("ratio_low") > 1.0 && ratio("ratio") < ratio("ratio_high"), "{said}");
+    let wrong = kneepoint(&["predict", &at("run"), "--without", "no such lock"]);
+    let said = String::from_utf8(wrong.stderr).expect("text");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(wrong.status.code() == Some(1) && said.contains("pool"), "{said}");
+}

@@ -8,15 +8,23 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     begin: Instant,
+    /// What it showed when it began: more than zero where a run goes on.
+    before: Nanos,
 }
 
 impl Clock {
     pub(crate) fn begin() -> Self {
-        Self { begin: Instant::now() }
+        Self::at(Nanos(0))
+    }
+
+    /// One that shows so much already.
+    pub(crate) fn at(before: Nanos) -> Self {
+        Self { begin: Instant::now(), before }
     }
 
     pub(crate) fn now(&self) -> Nanos {
-        Nanos(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let passed = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Nanos(self.before.0.saturating_add(passed))
     }
 }
 

@@ -240,6 +240,7 @@ fn plan(options: &ImportOptions, trials: &[TrialRecord], formats: &[Format]) -> 
         budget: Nanos(0),
         others_limit: Ratio(1.0),
         steal_limit: Ratio(1.0),
+        names: kneepoint_vocab::Names::default(),
     }
 }
 

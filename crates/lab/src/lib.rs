@@ -6,7 +6,7 @@
 //! * [`options`]: what the caller asks for.
 //! * [`mod@plan`]: options and a recipe to a [`kneepoint_vocab::Plan`].
 //! * [`order`]: the seeded random order of slices within blocks.
-//! * [`run()`]: the whole experiment.
+//! * [`run()`]: the whole experiment; [`resume`]: the rest of one that was cut off.
 //! * [`mod@profile`]: one level of a system that runs already.
 //! * [`mod@import`]: results of other tools as a run directory.
 //! * [`store`]: writes the run directory; [`mod@open`]: reads it back.
@@ -14,6 +14,7 @@
 
 mod clock;
 mod disturbance;
+mod earlier;
 pub mod import;
 pub mod open;
 pub mod options;
@@ -39,4 +40,5 @@ pub use options::RunOptions;
 pub use plan::plan;
 pub use profile::{ProfileOptions, Subject, profile};
 pub use progress::{Progress, Silent};
-pub use run::{require, run};
+pub use run::{require, resumable, resume, run};
+pub use store::write_record;

@@ -1,6 +1,6 @@
 //! Reads a run directory back, however it ended.
 
-use crate::regular;
+use crate::regular::{self, MOST_LINES, MOST_WHOLE};
 use crate::store::{END, HOST, PLAN, STACKS, TRIALS, VARIANTS};
 use crate::sums::{self, Summing};
 use kneepoint_vocab::{EndFile, FileSum, Plan, RunRecord, SCHEMA};
@@ -9,10 +9,6 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Largest file that is written whole: far more than any has.
-const MOST_WHOLE: u64 = 16 << 20;
-/// Largest file of lines.
-const MOST_LINES: u64 = 2 << 30;
 /// Longest line.
 const LONGEST_LINE: u64 = 64 << 20;
 
@@ -35,7 +31,8 @@ pub enum OpenError {
     },
     /// Written by another version.
     #[error(
-        "{path}: the run directory has schema {found}, this Kneepoint reads schema {SCHEMA}: \
+        "{path}: the run directory has schema {found}, this Kneepoint reads schema 1 to \
+         {SCHEMA}: \
          use Kneepoint {writer}, which wrote it"
     )]
     Schema {
@@ -101,7 +98,7 @@ pub fn open(directory: &Path) -> Result<RunRecord, OpenError> {
 fn check_schema(path: &Path, text: &[u8]) -> Result<(), OpenError> {
     let value: serde_json::Value = parse_json(path, text)?;
     let found = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
-    if found == u64::from(SCHEMA) {
+    if (1..=u64::from(SCHEMA)).contains(&found) {
         return Ok(());
     }
     let writer = value.get("kneepoint").and_then(serde_json::Value::as_str).unwrap_or("?");

@@ -81,6 +81,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         budget: options.budget.or(protocol.budget).unwrap_or(BUDGET),
         others_limit: OTHERS_LIMIT,
         steal_limit: STEAL_LIMIT,
+        names: recipe.names.clone(),
     };
     match &recipe.follows {
         Some(published) => as_published(options, own, published, &axis),
@@ -257,6 +258,7 @@ pub(crate) mod tests {
             budget: BUDGET,
             others_limit: OTHERS_LIMIT,
             steal_limit: STEAL_LIMIT,
+            names: kneepoint_vocab::Names::default(),
         }
     }
 

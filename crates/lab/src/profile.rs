@@ -148,6 +148,7 @@ fn plan(options: &ProfileOptions, attached: &Attached) -> Plan {
         budget: Nanos(options.length.0 * 2),
         others_limit: Ratio(1.0),
         steal_limit: Ratio(1.0),
+        names: kneepoint_vocab::Names::default(),
     }
 }
 

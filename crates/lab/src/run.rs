@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::disturbance::{Disturbance, disturbance};
+use crate::earlier::Earlier;
 use crate::options::RunOptions;
 use crate::precision;
 use crate::progress::Progress;
@@ -21,9 +22,14 @@ use kneepoint_vocab::{
     TrialId, TrialRecord, VariantId, VariantRole, VariantStart, Window,
 };
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+mod again;
+mod outcome;
+
+pub use again::{resumable, resume};
+pub use outcome::{Kept, Outcome};
 
 /// How often a slice is taken at most, where something disturbs it.
 const MOST_ATTEMPTS: u32 = 3;
@@ -41,28 +47,6 @@ const SETTLING_WARM_UP_MOST: usize = 3;
 /// Most warm-up slices; a system that is not steady by then is called so.
 const WARM_UP_MOST: usize = 24;
 
-/// How a run ended, for the caller.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The run directory.
-    pub directory: PathBuf,
-    /// Someone asked it to stop.
-    pub interrupted: bool,
-}
-
-/// A run that failed with slices on disk.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{error:#}; what was measured until then lies in {place}: `kneepoint report {place}` tells it",
-    place = .directory.display()
-)]
-pub struct Kept {
-    /// The run directory.
-    pub directory: PathBuf,
-    /// What failed.
-    pub error: anyhow::Error,
-}
-
 /// Runs the plan and writes the run directory. Stops early, in order, once `stop` is set.
 ///
 /// # Errors
@@ -79,8 +63,27 @@ pub fn run(
     if !options.numbered {
         store::vacant(&options.directory)?;
     }
-    // The collector goes first: loading beside a busy system can take seconds. Only what can
-    // measure makes a run directory.
+    // Only what can measure makes a run directory.
+    let prepared = prepare(options, plan, progress, stop)?;
+    let create = if options.numbered { Store::create_beside } else { Store::create };
+    let store = create(&options.directory, host, plan)?;
+    Runner::new(options, plan, prepared, store, Clock::begin(), progress, stop).conduct()
+}
+
+/// What a run needs before its first step.
+struct Prepared {
+    probe: Probe,
+    remarks: Vec<String>,
+    ground: Ground,
+}
+
+fn prepare(
+    options: &RunOptions,
+    plan: &Plan,
+    progress: &mut dyn Progress,
+    stop: &Arc<AtomicBool>,
+) -> Result<Prepared> {
+    // The collector goes first: loading beside a busy system can take seconds.
     let (probe, remarks) =
         Probe::attach(&ProbeOptions { tier: options.tier, stacks: true, cores: 0 })?;
     progress.step(Nanos(0), plan.budget, "preparing the system");
@@ -91,35 +94,7 @@ pub fn run(
             error
         }
     })?;
-    let create = if options.numbered { Store::create_beside } else { Store::create };
-    let store = create(&options.directory, host, plan)?;
-    let clock = Clock::begin();
-    for remark in &remarks {
-        progress.remark(remark);
-    }
-    let mut runner = Runner {
-        options,
-        plan,
-        ground,
-        probe,
-        store,
-        clock,
-        stop,
-        progress,
-        variants: Variants::default(),
-        taken: Vec::new(),
-        put_back: Vec::new(),
-        started: Vec::new(),
-        left_out: BTreeSet::new(),
-        steady: false,
-        remarks,
-        further: 0,
-        pending: Nanos(0),
-    };
-    let prompt = Prompt::begin();
-    let stopped_by = runner.all_steps();
-    drop(prompt);
-    runner.end(stopped_by)
+    Ok(Prepared { probe, remarks, ground })
 }
 
 /// Refuses a recipe for which something is not on the machine, and says how to get it.
@@ -175,9 +150,57 @@ struct Runner<'a> {
     further: u32,
     /// Estimate of the steps that remain.
     pending: Nanos,
+    /// Which start the running systems are of.
+    start: u32,
+    /// What the record holds of the steps to come, where a run goes on that was cut off.
+    earlier: Earlier,
 }
 
-impl Runner<'_> {
+impl<'a> Runner<'a> {
+    fn new(
+        options: &'a RunOptions,
+        plan: &'a Plan,
+        prepared: Prepared,
+        store: Store,
+        clock: Clock,
+        progress: &'a mut dyn Progress,
+        stop: &'a AtomicBool,
+    ) -> Self {
+        let Prepared { probe, remarks, ground } = prepared;
+        for remark in &remarks {
+            progress.remark(remark);
+        }
+        Self {
+            options,
+            plan,
+            ground,
+            probe,
+            store,
+            clock,
+            stop,
+            progress,
+            variants: Variants::default(),
+            taken: Vec::new(),
+            put_back: Vec::new(),
+            started: Vec::new(),
+            left_out: BTreeSet::new(),
+            steady: false,
+            remarks,
+            further: 0,
+            pending: Nanos(0),
+            start: 0,
+            earlier: Earlier::default(),
+        }
+    }
+
+    /// Takes all steps, and writes how the run ended.
+    fn conduct(mut self) -> Result<Outcome> {
+        let prompt = Prompt::begin();
+        let stopped_by = self.all_steps();
+        drop(prompt);
+        self.end(stopped_by)
+    }
+
     fn all_steps(&mut self) -> Result<StoppedBy> {
         let steps = schedule(self.plan);
         let mut rule = StopRule::of(self.plan);
@@ -211,6 +234,7 @@ impl Runner<'_> {
 
     /// Takes a step, unless the run ends before it; then, why.
     fn step(&mut self, step: &Step) -> Result<Option<StoppedBy>> {
+        let Some(attempt) = self.open_attempt(step) else { return Ok(None) };
         self.catch_up(Some(step))?;
         if self.interrupted() {
             return Ok(Some(StoppedBy::Interrupted));
@@ -220,9 +244,12 @@ impl Runner<'_> {
         }
         self.tell(step);
         match step {
-            Step::Start { start } => self.replace_variants(*start)?,
+            Step::Start { .. } => self.bring_up()?,
             Step::WarmUp => self.warm_up()?,
-            Step::Slice(planned) => self.slice(planned, 0)?,
+            Step::Slice(planned) => {
+                self.go_on(planned)?;
+                self.slice(planned, attempt)?;
+            }
             Step::Look { .. } => {}
         }
         self.pending.0 = self.pending.0.saturating_sub(estimate(self.plan, step).0);
@@ -330,8 +357,11 @@ impl Runner<'_> {
         self.progress.step(now, total.max(now), &doing);
     }
 
-    fn replace_variants(&mut self, start: u32) -> Result<()> {
+    /// Replaces every variant's process by a new one.
+    fn replace_variants(&mut self) -> Result<()> {
         std::mem::take(&mut self.variants).stop()?;
+        let start = self.started.iter().map(|one| one.start + 1).max().unwrap_or(0);
+        self.start = start;
         let planned = self.plan.variants.iter().map(|variant| &variant.id);
         let wanted = planned.filter(|id| !self.left_out.contains(id)).cloned().collect();
         let (variants, records) =
@@ -387,7 +417,7 @@ impl Runner<'_> {
                 position: u32::try_from(series.len()).unwrap_or(u32::MAX),
                 variant: baseline.clone(),
                 level: self.plan.focus,
-                start: 0,
+                start: self.start,
             };
             let system = self.variants.system(&baseline)?;
             let taken = match slice::take(system, None, &shape, &self.clock, self.stop) {
@@ -398,9 +428,7 @@ impl Runner<'_> {
             let (record, _) = self.record(&planned, 0, taken, Disposition::Kept);
             series.push(record.throughput().0);
             self.store.trial(&record, &[])?;
-            let by_slices = series.len() >= WARM_UP_LEAST
-                && warm_up_end(&series).is_some_and(|end| end + WARM_UP_LEAST / 2 <= series.len());
-            self.steady = by_slices || settles && record.settling.is_some_and(|it| it.steady);
+            self.steady = is_steady(&series, &record, settles);
             if self.steady && fixed.is_none() {
                 break;
             }
@@ -452,6 +480,7 @@ impl Runner<'_> {
             self.put_back.push((planned.clone(), attempt + 1));
         }
         let (mut record, stacks) = self.record(planned, attempt, taken, disposition);
+        let stacks = self.earlier.renumber(&mut record, stacks);
         self.store.trial(&record, &stacks)?;
         self.progress.measured(record.throughput());
         record.facts.clear();
@@ -493,7 +522,7 @@ impl Runner<'_> {
     ) -> (TrialRecord, Vec<kneepoint_vocab::StackRecord>) {
         let record = TrialRecord {
             machine: taken.machine,
-            id: id(planned, attempt),
+            id: self.id(planned, attempt),
             window: taken.window,
             operations: taken.output.operations,
             counted_over: taken.output.counted_over,
@@ -509,13 +538,25 @@ impl Runner<'_> {
         (record, taken.stacks)
     }
 
+    fn id(&self, planned: &Planned, attempt: u32) -> TrialId {
+        TrialId {
+            phase: planned.phase,
+            block: planned.block,
+            position: planned.position,
+            attempt,
+            variant: planned.variant.clone(),
+            start: self.start,
+            level: planned.level,
+        }
+    }
+
     /// Keeps a trial without a number, and ends the run: the variant's process is not to be
     /// trusted.
     fn failed(&mut self, planned: &Planned, attempt: u32, error: &anyhow::Error) -> Result<()> {
         let reason = format!("{error:#}");
         let record = TrialRecord {
             machine: here().machine(),
-            id: id(planned, attempt),
+            id: self.id(planned, attempt),
             window: Window { begin: self.clock.now(), length: Nanos(0) },
             operations: 0,
             counted_over: Nanos(0),
@@ -546,14 +587,9 @@ fn doing(plan: &Plan, planned: &Planned) -> String {
     format!("{label} at {clients} client{plural}{on}")
 }
 
-fn id(planned: &Planned, attempt: u32) -> TrialId {
-    TrialId {
-        phase: planned.phase,
-        block: planned.block,
-        position: planned.position,
-        attempt,
-        variant: planned.variant.clone(),
-        start: planned.start,
-        level: planned.level,
-    }
+/// Whether the throughput of warm-up slices has come to rest, or the last one tells so itself.
+fn is_steady(series: &[f64], last: &TrialRecord, settles: bool) -> bool {
+    let by_slices = series.len() >= WARM_UP_LEAST
+        && warm_up_end(series).is_some_and(|end| end + WARM_UP_LEAST / 2 <= series.len());
+    by_slices || settles && last.settling.as_ref().is_some_and(|it| it.steady)
 }

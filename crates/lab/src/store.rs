@@ -6,14 +6,16 @@
 //! either complete or absent. `end.json` tells what the others held, so that a cut between two
 //! lines is seen as well.
 
+use crate::regular::{self, MOST_LINES, MOST_WHOLE};
 use crate::sums::{self, Summing};
 use kneepoint_vocab::{
-    EndFile, FileSum, Host, Plan, RunEnd, StackRecord, TrialRecord, VariantStart,
+    Disposition, EndFile, FileSum, Host, Plan, RunEnd, RunRecord, StackRecord, TrialId,
+    TrialRecord, VariantStart,
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 /// Name of the host file.
@@ -45,6 +47,14 @@ pub enum StoreError {
     Occupied {
         /// What is there.
         path: PathBuf,
+    },
+    /// A run that was cut off cannot go on there.
+    #[error("{path}: cannot go on: {source}; `kneepoint report` tells what was measured")]
+    Reopen {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
     },
     /// A record could not be written.
     #[error(
@@ -86,7 +96,24 @@ struct Lines {
 impl Lines {
     fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        // Not all file systems know locks; nobody else knows this file yet.
+        let _ = file.try_lock();
         Ok(Self { file, held: Summing::default() })
+    }
+
+    /// A file that a crash has cut off: what is no whole line at its end is cut away.
+    fn reopen(path: &Path) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        regular::open(path, MOST_LINES)?.read_to_end(&mut bytes)?;
+        let file = OpenOptions::new().append(true).open(path)?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(io::Error::other("another Kneepoint is writing it"));
+        }
+        bytes.truncate(bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1));
+        file.set_len(bytes.len() as u64)?;
+        let mut held = Summing::default();
+        held.add(&bytes);
+        Ok(Self { file, held })
     }
 
     /// One line in one write, so that a crash tears at most this line; where there is no room for
@@ -164,6 +191,73 @@ impl Store {
         Ok(store)
     }
 
+    /// Opens the directory of a run that was cut off, to go on with it. A line that the end has
+    /// torn is cut away, and `end.json`, where there is one, is taken back.
+    ///
+    /// # Errors
+    /// Another Kneepoint is writing there, or something cannot be read or written.
+    pub fn reopen(directory: &Path) -> Result<Self, StoreError> {
+        let reported = |name: &str| {
+            let path = directory.join(name);
+            move |source| StoreError::Reopen { path, source }
+        };
+        let file = |name: &str| Lines::reopen(&directory.join(name)).map_err(reported(name));
+        let whole = |name: &str| {
+            let bytes = regular::read(&directory.join(name), MOST_WHOLE).map_err(reported(name))?;
+            Ok((name.to_owned(), sums::of(&bytes)))
+        };
+        // The file that is locked longest comes first.
+        let trials = file(TRIALS)?;
+        let store = Self {
+            written: u32::try_from(trials.held.lines()).unwrap_or(u32::MAX),
+            trials,
+            variants: file(VARIANTS)?,
+            stacks: file(STACKS)?,
+            wholes: [PLAN, HOST].into_iter().map(whole).collect::<Result<_, _>>()?,
+            directory: directory.to_owned(),
+        };
+        for name in [END.to_owned(), draft(END), draft(TRIALS)] {
+            match fs::remove_file(directory.join(&name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(reported(&name)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(store)
+    }
+
+    /// Notes that trials were disturbed, so that others take their places: replaces the file of
+    /// trials as a whole.
+    ///
+    /// # Errors
+    /// Where it cannot be read or written; it is as it was then.
+    pub fn put_back(&mut self, disturbed: &BTreeSet<TrialId>) -> Result<(), StoreError> {
+        match self.without(disturbed) {
+            Ok(trials) => self.trials = trials,
+            Err(source) => return Err(self.failed(TRIALS, source)),
+        }
+        Ok(())
+    }
+
+    fn without(&self, disturbed: &BTreeSet<TrialId>) -> io::Result<Lines> {
+        let path = self.directory.join(TRIALS);
+        let text = regular::read(&path, MOST_LINES)?;
+        let mut out = Vec::with_capacity(text.len());
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            let mut trial: TrialRecord = serde_json::from_slice(line)?;
+            if disturbed.contains(&trial.id) {
+                trial.disposition = Disposition::Disturbed;
+                serde_json::to_writer(&mut out, &trial)?;
+                out.push(b'\n');
+            } else {
+                out.extend_from_slice(line);
+            }
+        }
+        write_whole(&self.directory, TRIALS, &out)?;
+        Lines::reopen(&path)
+    }
+
     /// The directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
@@ -236,6 +330,23 @@ impl Store {
     }
 }
 
+/// Writes a whole record as a run directory that was not there: a simulated run.
+///
+/// # Errors
+/// Where something is there already, or the directory cannot be made or written.
+pub fn write_record(record: &RunRecord, directory: &Path) -> Result<(), StoreError> {
+    let mut store = Store::create(directory, &record.host, &record.plan)?;
+    for start in &record.variants {
+        store.variant(start)?;
+    }
+    let mut stacks: &[StackRecord] = &record.stacks;
+    for trial in &record.trials {
+        store.trial(trial, stacks)?;
+        stacks = &[];
+    }
+    record.end.as_ref().map_or(Ok(()), |end| store.end(end))
+}
+
 /// Makes a directory that was not there, with parents.
 fn make(directory: &Path) -> Result<(), StoreError> {
     let reported = |source| StoreError::Make { path: directory.to_owned(), source };
@@ -254,7 +365,7 @@ fn make(directory: &Path) -> Result<(), StoreError> {
 /// Writes a file beside its final place, then renames it there, for good: the directory's entry
 /// is on disk too.
 fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let draft = directory.join(format!(".{name}.draft"));
+    let draft = directory.join(draft(name));
     let written = File::create_new(&draft)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&draft, directory.join(name)))
@@ -264,6 +375,10 @@ fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&draft);
     }
     written
+}
+
+fn draft(name: &str) -> String {
+    format!(".{name}.draft")
 }
 
 fn to_json<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {

@@ -19,6 +19,11 @@ impl Summing {
         self.hash.update(bytes);
     }
 
+    /// Line feeds so far.
+    pub(crate) fn lines(&self) -> u64 {
+        self.lines
+    }
+
     /// Bytes so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

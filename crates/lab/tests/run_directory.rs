@@ -61,6 +61,7 @@ fn plan() -> Plan {
         budget: Nanos::from_millis(1000),
         others_limit: Ratio(0.03),
         steal_limit: Ratio(0.01),
+        names: kneepoint_vocab::Names::default(),
     }
 }
 
@@ -101,7 +102,8 @@ fn trial(block: u32) -> TrialRecord {
 
 fn stack(id: u32) -> StackRecord {
     let frame = Frame { function: "f\u{7f}<b>\"".into(), module: "m".into() };
-    StackRecord { id: StackId(id), frames: vec![frame], truncated: false }
+    let module = Module { name: "m".into(), build_id: format!("{id:040x}") };
+    StackRecord { id: StackId(id), frames: vec![frame], truncated: false, modules: vec![module] }
 }
 
 /// A run of so many trials, and the folder that it lies in.
@@ -205,7 +207,7 @@ fn another_schema_is_refused_and_says_who_wrote_it() {
     let (_root, directory) = written(1);
     let path = directory.join(store::HOST);
     let text = fs::read_to_string(&path).unwrap();
-    let other = text.replace("\"schema\": 1", "\"schema\": 99").replace("0.1.0", "9.9.9");
+    let other = text.replace("\"schema\": 2", "\"schema\": 99").replace("0.1.0", "9.9.9");
     fs::write(&path, other).unwrap();
     let error = open(&directory).unwrap_err();
     assert!(matches!(error, OpenError::Schema { found: 99, .. }), "{error}");
@@ -339,4 +341,40 @@ fn a_full_disk_keeps_what_was_written() {
     assert!(error.contains(&format!("{kept} trials are safe")), "{error}");
     assert!(kept > 0, "nothing fitted");
     assert_eq!(read.unwrap().trials.len(), kept as usize);
+}
+
+#[test]
+fn a_run_that_goes_on_is_whole() {
+    let folder = TempDir::new().unwrap();
+    let directory = folder.path().join("run");
+    let mut store = Store::create(&directory, &host(), &plan()).unwrap();
+    for block in 0..3 {
+        store.trial(&trial(block), &[stack(block)]).unwrap();
+    }
+    let busy = Store::reopen(&directory).unwrap_err().to_string();
+    assert!(busy.contains("another Kneepoint is writing it"), "{busy}");
+    drop(store);
+    let torn = fs::OpenOptions::new().append(true).open(directory.join(store::TRIALS));
+    std::io::Write::write_all(&mut torn.unwrap(), b"{\"id\":{\"ph").unwrap();
+    fs::write(directory.join(".end.json.draft"), "half").unwrap();
+
+    let mut store = Store::reopen(&directory).unwrap();
+    assert_eq!(store.written(), 3);
+    store.put_back(&BTreeSet::from([trial(1).id])).unwrap();
+    store.trial(&trial(3), &[stack(3)]).unwrap();
+    let end = RunEnd {
+        elapsed: Nanos(1),
+        stopped_by: StoppedBy::PlannedBlocks,
+        steady: true,
+        remarks: Vec::new(),
+    };
+    store.end(&end).unwrap();
+    let record = open(&directory).unwrap();
+    assert_eq!(record.torn, Vec::<String>::new());
+    let kept: Vec<_> = record.trials.iter().map(|trial| trial.disposition.clone()).collect();
+    let [kept_one, put_back] = [Disposition::Kept, Disposition::Disturbed];
+    assert_eq!(kept, [kept_one.clone(), put_back, kept_one.clone(), kept_one]);
+    let names = fs::read_dir(&directory).unwrap().flatten();
+    let hidden = |name: &std::ffi::OsString| name.to_string_lossy().starts_with('.');
+    assert!(!names.map(|entry| entry.file_name()).any(|name| hidden(&name)));
 }

@@ -200,6 +200,7 @@ mod tests {
             budget: Nanos(0),
             others_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),
+            names: kneepoint_vocab::Names::default(),
         }
     }
 

@@ -105,7 +105,28 @@ pub fn sweep(
     levels: &[Level],
     how: &Sweep,
 ) -> Result<Vec<Result<Simulated, SimError>>, SweepError> {
-    let wanted = |it: &Level| Wanted { clients: Some(it.clients), cores: Some(it.cores) };
+    let outcomes = outcomes(twin, levels, how)?;
+    // A twin may have a number of clients of its own.
+    let own = levels.iter().map(|level| match twin.compile(wanted(level)) {
+        Ok(it) if it.clients() > 0 => Level { clients: it.clients(), ..*level },
+        _ => *level,
+    });
+    Ok(outcomes.iter().zip(own).map(|(seeds, level)| together(twin, level, seeds)).collect())
+}
+
+fn wanted(level: &Level) -> Wanted {
+    Wanted { clients: Some(level.clients), cores: Some(level.cores) }
+}
+
+/// Simulates all levels: for each, what every seed gave.
+///
+/// # Errors
+/// A twin that is wrong at a level, or that needs more than is allowed.
+pub fn outcomes(
+    twin: &Twin,
+    levels: &[Level],
+    how: &Sweep,
+) -> Result<Vec<Vec<Result<Outcome, SimError>>>, SweepError> {
     let mut needs = Vec::with_capacity(levels.len());
     for level in levels {
         let estimate = twin.estimate(wanted(level));
@@ -141,13 +162,7 @@ pub fn sweep(
         }
     }
     let outcomes = replicate(&jobs, how.workers);
-    // A twin may have a number of clients of its own.
-    let own = levels.iter().zip(&compiled).map(|(level, it)| match it.clients() {
-        0 => *level,
-        clients => Level { clients, ..*level },
-    });
-    let chunks = outcomes.chunks(SEEDS as usize).zip(own);
-    Ok(chunks.map(|(seeds, level)| together(twin, level, seeds)).collect())
+    Ok(outcomes.chunks(SEEDS as usize).map(<[_]>::to_vec).collect())
 }
 
 /// The mean over the seeds of a level, or the first failure.

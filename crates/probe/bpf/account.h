@@ -4,6 +4,36 @@
 
 #include "reason.h"
 
+/* Reads CLOCK_MONOTONIC at a wake-up, and what it is ahead of the run queue's clock: at most what is
+ * found here, since something may have come between. The two drift by less than 1/2048. */
+RARE u64 read_clock(struct control *c, u64 clock)
+{
+	u64 now = bpf_ktime_get_ns(), ahead = now - clock, old = c->ahead;
+	u64 most = old + ((clock - c->ahead_at) >> 11) + 1000;
+	c->ahead = old && (s64)(ahead - most) > 0 ? most : ahead;
+	c->ahead_at = clock;
+	return now;
+}
+
+/* CLOCK_MONOTONIC at the wake-up of `p` as the scheduler has just read it for the run queue, which
+ * it has locked: reading the clock again would be most of what the program takes. At a switch this
+ * cannot be had: there the scheduler goes by what it read at the wake-up that led to it. */
+static __always_inline u64 time_of_wakeup(struct control *c, struct task_struct *p, int exactly)
+{
+	if (!bpf_core_field_exists(struct sched_entity, cfs_rq))
+		return bpf_ktime_get_ns();
+	u64 clock = p->se.cfs_rq->rq->clock, ahead = c->ahead;
+	if (exactly || !ahead || clock - c->ahead_at > 1000000)
+		return read_clock(c, clock);
+	return clock + ahead;
+}
+
+/* One run in TIMED is timed. */
+static __always_inline int is_timed(struct core *core)
+{
+	return core && !(++core->runs % TIMED);
+}
+
 /* What a thread belongs to. `core` remembers it for the processes it saw last, until a process
  * joins or leaves the system; 0 where there is no account to remember it in. */
 static __always_inline u32 class_of(struct control *c, struct core *core, struct task_struct *p)
@@ -326,6 +356,9 @@ static __always_inline u32 random_of(struct core *core)
 	return core->seed >> 32;
 }
 
+/* The least probability of a stack, x 2^32. */
+#define LEAST (1U << 20)
+
 /* Takes the blocking thread's stack with a probability in proportion to the wait expected. */
 static __always_inline void mark_block(u64 *ctx, struct control *c, struct core *core, u32 tid,
 				       struct thread *t)
@@ -333,12 +366,14 @@ static __always_inline void mark_block(u64 *ctx, struct control *c, struct core 
 	u64 always_from = c->always_from, p = 1ULL << 32;
 	if (!always_from)
 		return;
-	if (t->expected < always_from)
+	if (t->expected < always_from) {
+		u32 drawn = random_of(core);
+		if (drawn >= LEAST && drawn * always_from >= t->expected << 32)
+			return;
 		p = (t->expected << 32) / always_from;
-	if (p < 1ULL << 22)
-		p = 1ULL << 22;
-	if (random_of(core) >= p)
-		return;
+		if (p < LEAST)
+			p = LEAST;
+	}
 	struct mark m = { .p = p, .kind = MARK_BLOCK, .tid = tid };
 	core->marks += 1;
 	m.id = ((u64)(bpf_get_smp_processor_id() + 1) << 40) | (core->marks & 0xffffffffffULL);

@@ -44,8 +44,11 @@ struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;
 } PAI;
+#define OPEN_FIRST 64
 struct files_struct {
 	struct fdtable *fdt;
+	struct fdtable fdtab;
+	struct file *fd_array[OPEN_FIRST];
 } PAI;
 struct atomic_count {
 	int counter;
@@ -53,7 +56,17 @@ struct atomic_count {
 struct signal_struct {
 	struct atomic_count live;
 } PAI;
+struct rq {
+	u64 clock;
+} PAI;
+struct cfs_rq {
+	struct rq *rq;
+} PAI;
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} PAI;
 struct task_struct {
+	struct sched_entity se;
 	int pid, tgid;
 	unsigned int flags;
 	unsigned int in_iowait : 1;

@@ -96,6 +96,18 @@ static __always_inline struct thread *find(struct control *c, u32 tid)
 	return find_elsewhere(tid, owner);
 }
 
+/* The entry of a thread whose pending wait was sampled. Of those that share the first place with
+ * another, all are looked at; of most threads nothing but that place. */
+static __always_inline struct thread *find_marked(struct control *c, u32 tid)
+{
+	u64 owner = owner_of(c, tid);
+	u32 slot = slot_of(tid, 0);
+	struct thread *t = bpf_map_lookup_elem(&threads, &slot);
+	if (t && t->owner != owner)
+		t = t->owner >> 32 == c->number ? find_elsewhere(tid, owner) : 0;
+	return t && t->mark ? t : 0;
+}
+
 static __always_inline u64 since(u64 then, u64 now)
 {
 	return now > then ? now - then : 0;

@@ -10,6 +10,7 @@
 #include "maps.h"
 #include "reason.h"
 #include "account.h"
+#include "trace.h"
 
 SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
@@ -24,6 +25,7 @@ int on_switch(u64 *ctx)
 	struct core *core = this_core(c, prev);
 	if (!core)
 		return 0;
+	trace_two(now, traced_leave(preempt, prev_state), prev, next);
 	u32 next_class = class_of(c, core, next);
 	struct thread *t;
 
@@ -35,7 +37,7 @@ int on_switch(u64 *ctx)
 			enter(core, t, now);
 		close_stretch(core);
 	}
-	if (!(++core->runs % TIMED))
+	if (is_timed(core))
 		core->timed += since(now, bpf_ktime_get_ns());
 	return 0;
 }
@@ -48,7 +50,7 @@ static __always_inline struct core *known_core(struct control *c)
 	return core && core->generation == c->window ? core : 0;
 }
 
-static __always_inline void woken(struct control *c, struct task_struct *p, u8 proven)
+static __always_inline void woken(struct control *c, struct task_struct *p, u8 proven, u64 now)
 {
 	struct thread *t = find(c, p->pid);
 	if (!t) {
@@ -62,7 +64,6 @@ static __always_inline void woken(struct control *c, struct task_struct *p, u8 p
 	}
 	if (t->state != BLK)
 		return;
-	u64 now = bpf_ktime_get_ns();
 	t->blocked += since(t->ts, now);
 	t->wake_ts = now;
 	t->ts = now;
@@ -78,13 +79,12 @@ static __always_inline int wake(struct task_struct *p, u8 proven)
 	struct core *core = known_core(c);
 	if (class_of(c, core, p) != C_SYSTEM)
 		return 0;
-	if (core && !(++core->runs % TIMED)) {
-		u64 begin = bpf_ktime_get_ns();
-		woken(c, p, proven);
-		core->timed += since(begin, bpf_ktime_get_ns());
-	} else {
-		woken(c, p, proven);
-	}
+	int timed = is_timed(core);
+	u64 now = time_of_wakeup(c, p, timed);
+	trace_two(now, proven == RQ ? T_NEW : T_WAKEUP, p, p);
+	woken(c, p, proven, now);
+	if (timed)
+		core->timed += since(now, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -105,10 +105,8 @@ int on_waking(u64 *ctx)
 	if (!c || !c->active)
 		return 0;
 	struct task_struct *p = (void *)ctx[0];
-	if (class_of(c, known_core(c), p) != C_SYSTEM)
-		return 0;
-	struct thread *t = find(c, p->pid);
-	if (t && t->mark && t->state == BLK)
+	struct thread *t = find_marked(c, p->pid);
+	if (t && t->state == BLK && class_of(c, known_core(c), p) == C_SYSTEM)
 		mark_waker(ctx, c, t);
 	return 0;
 }
@@ -163,13 +161,12 @@ int on_contention_begin(u64 *ctx)
 		return 0;
 	u64 lock = ctx[0];
 	u32 depth = t->depth;
-	if (depth && t->locks[(depth - 1) & 3].addr == lock) {
+	if (depth && t->locks[(depth - 1) & 3] == lock) {
 		t->lock_flags[(depth - 1) & 3] = (u32)ctx[1];
 		return 0;
 	}
 	if (depth < 4) {
-		t->locks[depth & 3].addr = lock;
-		t->locks[depth & 3].ts = bpf_ktime_get_ns();
+		t->locks[depth & 3] = lock;
 		t->lock_flags[depth & 3] = (u32)ctx[1];
 		t->depth = depth + 1;
 	}
@@ -187,9 +184,9 @@ int on_contention_end(u64 *ctx)
 		return 0;
 	u64 lock = ctx[0];
 	u32 depth = t->depth;
-	if (t->locks[(depth - 1) & 3].addr == lock) {
+	if (t->locks[(depth - 1) & 3] == lock) {
 		t->depth = depth - 1;
-	} else if (depth > 1 && t->locks[(depth - 2) & 3].addr == lock) {
+	} else if (depth > 1 && t->locks[(depth - 2) & 3] == lock) {
 		t->depth = depth - 2;
 		count(N_STALE_LOCK);
 	}
@@ -233,6 +230,7 @@ int on_edge(void *ctx __attribute__((unused)))
 	struct core *core = this_core(c, task);
 	if (!core)
 		return 0;
+	trace_two(c->window, T_EDGE, task, task);
 	core->watched = 1;
 	if (core->class == C_SYSTEM)
 		follow(c, task, RUN);

@@ -39,6 +39,8 @@ enum { MARK_BLOCK = 1, MARK_WAKER = 2, MARK_TICK = 3 };
 
 struct control {
 	u64 window;		/* begin of the window, CLOCK_MONOTONIC ns; names its generation */
+	u64 ahead;		/* of the run queues' clock is CLOCK_MONOTONIC; 0: not known yet */
+	u64 ahead_at;		/* when that was found, by the run queues' clock */
 	u64 always_from;		/* waits expected to be this long are always sampled; 0: no stacks */
 	u64 tick;		/* address of the scheduler tick's handler; 0: no stacks on cores */
 	u32 tick_share;		/* share of ticks to take a stack at, x 2^32 */
@@ -62,10 +64,6 @@ enum counter {
 	N_CLASSES_FULL,
 	N_TICKS,		/* that found a thread of the system */
 	COUNTERS,
-};
-
-struct lock_entry {
-	u64 addr, ts;
 };
 
 struct wait_value {
@@ -95,7 +93,7 @@ struct thread {
 	u64 expected;		/* moving mean of its waits, ns */
 	u64 mark, mark_p;	/* sampled pending wait */
 	char comm[16];
-	struct lock_entry locks[4];
+	u64 locks[4];
 	u32 lock_flags[4];
 	struct wait_part parts[PARTS];
 	s32 nr;

@@ -86,6 +86,31 @@ fn is_whole(record: &StackRecord) -> bool {
     !record.truncated && user_names(record).windows(3).any(|three| three == chain)
 }
 
+/// Name and build id of this very program; no id where its linker noted none.
+fn own_module() -> (String, Option<String>) {
+    use object::Object as _;
+    let program = std::env::current_exe().unwrap();
+    let bytes = std::fs::read(&program).unwrap();
+    let elf = object::read::elf::ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();
+    let id = elf.build_id().unwrap();
+    let id = id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect());
+    (program.file_name().unwrap().to_string_lossy().into_owned(), id)
+}
+
+/// Each module that bears a build id stands in the line of one stack that has frames of it.
+fn builds_are_recorded_once(records: &BTreeMap<StackId, StackRecord>) {
+    let (name, id) = own_module();
+    let all =
+        || records.values().flat_map(|record| record.modules.iter().map(move |m| (record, m)));
+    let own: Vec<_> =
+        all().filter(|(_, module)| module.name == name).map(|(_, m)| m.build_id.clone()).collect();
+    assert_eq!(own, id.into_iter().collect::<Vec<_>>(), "{name}");
+    for (record, module) in all() {
+        assert!(record.frames.iter().any(|frame| frame.module == module.name), "{module:?}");
+        assert_eq!(all().filter(|(_, other)| *other == module).count(), 1, "{module:?}");
+    }
+}
+
 fn whole_chain_is_found(test: &str, options: &StackOptions) {
     let Some(mut collector) = collector(test, options) else { return };
     let windows = windows(&mut collector, 3);
@@ -98,6 +123,7 @@ fn whole_chain_is_found(test: &str, options: &StackOptions) {
         assert!(window.on_cpu.keys().all(|stack| records.contains_key(stack)));
         assert_eq!(window.taken, window.on_cpu.values().sum::<u64>());
     }
+    builds_are_recorded_once(&records);
     let whole = found(&windows, &records, is_whole);
     let burning = found(&windows, &records, |record| user_names(record).contains(&"burns"));
     let all = found(&windows, &records, |_| true);

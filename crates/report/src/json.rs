@@ -2,6 +2,7 @@
 
 use crate::text;
 use kneepoint_vocab::{Comparison, Findings, Profile};
+use schemars::{JsonSchema, schema_for};
 
 /// Renders findings as indented JSON with a final line feed.
 ///
@@ -24,6 +25,28 @@ pub fn comparison(comparison: &Comparison) -> String {
 #[must_use]
 pub fn profile(profile: &Profile) -> String {
     written(serde_json::to_string_pretty(profile))
+}
+
+/// What [`render`] writes, as a JSON Schema: fields, their meaning and their units.
+#[must_use]
+pub fn schema() -> String {
+    schema_of::<Findings>()
+}
+
+/// What [`comparison`] writes, as [`schema`] does for findings.
+#[must_use]
+pub fn comparison_schema() -> String {
+    schema_of::<Comparison>()
+}
+
+/// What [`profile`] writes, as [`schema`] does for findings.
+#[must_use]
+pub fn profile_schema() -> String {
+    schema_of::<Profile>()
+}
+
+fn schema_of<T: JsonSchema>() -> String {
+    written(serde_json::to_string_pretty(&schema_for!(T)))
 }
 
 fn written(text: serde_json::Result<String>) -> String {

@@ -241,6 +241,63 @@ fn a_reader_picks_a_number_of_cores() {
     assert!(browse(name, &imported, &["--dump-dom"]).contains("class=\"scripted\""));
 }
 
+/// Frames of several widths: a window may have a scroll bar of its own, and stays as it is.
+const WIDTHS: &str = r#"<!doctype html><html><body style="margin:0">
+<script>
+const reported = {};
+addEventListener("message", (event) => {
+  reported[event.source.frameElement.width] = event.data;
+  document.documentElement.dataset.widths = Object.values(reported).join(" ");
+});
+for (const width of [1200, 800, 360]) {
+  const frame = document.createElement("iframe");
+  frame.width = width;
+  frame.height = 900;
+  frame.style.border = 0;
+  frame.src = "long.html";
+  document.body.append(frame);
+}
+</script>
+</body></html>"#;
+
+/// Tells whether the page is as wide as its window, folded and unfolded.
+const MEASURE: &str = r#"<script>
+(() => {
+  const root = document.documentElement;
+  const beyond = () => root.scrollWidth - root.clientWidth;
+  setTimeout(() => {
+    const folded = beyond();
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    setTimeout(() => parent.postMessage(folded + "/" + beyond(), "*"), 100);
+  }, 300);
+})();
+</script>"#;
+
+#[test]
+fn no_word_is_wider_than_the_page() {
+    let Some(name) = browser() else {
+        println!("SKIP browser: chromium not found");
+        return;
+    };
+    let mut findings = synthetic::treated::beside(synthetic::findings());
+    let word = "/a/path/without/end".repeat(20);
+    for caveat in &mut findings.caveats {
+        caveat.text.push_str(&word);
+    }
+    for effect in &mut findings.effects {
+        effect.label.push_str(&word);
+    }
+    findings.headline.push_str(&word);
+    findings.host.cpu.push_str(&word);
+    let folder = folder();
+    let page = played(&html::render(&findings), MEASURE);
+    std::fs::write(folder.join("long.html"), page).expect("a page on disk");
+    let frames = folder.join("widths.html");
+    std::fs::write(&frames, WIDTHS).expect("a page on disk");
+    let more = ["--allow-file-access-from-files", "--window-size=1300,1000", "--dump-dom"];
+    assert_eq!(seen(&browse(name, &frames, &more), "widths"), Some("0/0 0/0 0/0"));
+}
+
 #[test]
 fn the_page_names_no_other_place() {
     let page = html::render(&synthetic::findings());

@@ -102,6 +102,24 @@ pub(crate) fn end(mark: &str, directory: Option<&Path>) -> anyhow::Result<()> {
     end_marked(|found| found == mark).map(drop).and(emptied)
 }
 
+/// Kills what is in groups beside which this process's would be and whose names begin so, and
+/// removes them: a damaged journal knows of them no more.
+///
+/// # Errors
+/// Something does not end.
+pub(crate) fn end_named(prefix: &str) -> anyhow::Result<()> {
+    let own = own_directory().and_then(|own| fs::read_dir(own).ok());
+    let named = |entry: &fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix))
+    };
+    let mut outcome = Ok(());
+    for entry in own.into_iter().flatten().flatten().filter(named) {
+        // The others are tried all the same.
+        outcome = outcome.and(end_directory(&entry.path()));
+    }
+    outcome
+}
+
 fn end_directory(directory: &Path) -> anyhow::Result<()> {
     let begun = Instant::now();
     let mut ended = members(directory);

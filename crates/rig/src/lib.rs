@@ -19,6 +19,7 @@
 //! * `elf`, `library`: what programs and libraries are, and where the loader finds these.
 //! * `shown`: proofs that are read back from any running process.
 //! * [`placement`]: which CPUs a process may use.
+//! * [`rights`]: what of root's rights a process of Kneepoint's own keeps.
 //! * [`priority`]: a session and a scheduling group for the system under test.
 //!
 //! It never observes: throughput is counted by the workload's own clients, everything else is
@@ -40,6 +41,7 @@ pub mod placement;
 pub mod priority;
 pub mod process;
 pub mod recipe;
+pub mod rights;
 pub mod scratch;
 #[cfg(test)]
 #[path = "../tests/support/script.rs"]

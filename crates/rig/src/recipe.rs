@@ -17,7 +17,7 @@ pub use level::LevelSpec;
 use crate::search_path::SearchPath;
 use crate::treatment::{self, Treatment};
 use crate::workload::{Configured, Need, Workload};
-use kneepoint_vocab::{LevelOrder, Nanos, Ratio, VariantId, VariantPlan, VariantRole};
+use kneepoint_vocab::{LevelOrder, Names, Nanos, Ratio, VariantId, VariantPlan, VariantRole};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -64,6 +64,8 @@ pub struct Recipe {
     pub treatments: Vec<Treatment>,
     /// Those of them that the sweep measures at every level, in the order of `treatments`.
     pub sweep_treatments: Vec<Treatment>,
+    /// What it adds to the names of functions that stand before a lock.
+    pub names: Names,
     /// What the recipe asks of the protocol.
     pub protocol: Protocol,
     /// The published protocol that it follows in place of its own.

@@ -327,6 +327,7 @@ fn undo_all(scratch: &Path, actions: Vec<Action>) -> anyhow::Result<()> {
     }
     let prefix = mark_prefix(scratch);
     tried(group::end_marked(|mark| mark.starts_with(&prefix)).map(drop));
+    tried(group::end_named(&prefix));
     if failures.is_empty() {
         return Ok(());
     }

@@ -18,6 +18,7 @@ pub mod sqlite;
 
 use crate::environment::{self, Variables};
 use crate::launch;
+use crate::rights::{self, Work};
 use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
 use anyhow::{Context as _, ensure};
@@ -380,7 +381,10 @@ pub fn serve(args: impl IntoIterator<Item = impl Into<OsString>>) -> std::proces
     };
     let outcome = match (name, rest) {
         (sqlite::NAME, []) => sqlite::serve(),
-        (undo::GUARDIAN, [scratch]) => undo::guard(std::path::Path::new(scratch)),
+        (undo::GUARDIAN, [scratch]) => {
+            rights::keep_only(Work::Measuring);
+            undo::guard(std::path::Path::new(scratch))
+        }
         (launch::LAUNCH, words) => launch::launch(words),
         _ => Err(anyhow::anyhow!("no workload is served as {name:?}")),
     };

@@ -438,6 +438,21 @@ fn what_is_no_recipe_is_reported_with_its_place() {
 }
 
 #[test]
+fn a_recipe_adds_names_of_locks() {
+    let names = "\n[names.plumbing]\nparts = [\"my_latch_\"]\n";
+    let recipe = Recipe::parse("x.toml", &format!("{WHOLE}{names}")).unwrap();
+    assert_eq!(recipe.names.plumbing.parts, ["my_latch_"]);
+    assert!(Recipe::parse("x.toml", WHOLE).unwrap().names.is_empty());
+    let refused = |names: &str| {
+        let text = format!("{WHOLE}\n[names.plumbing]\n{names}\n");
+        Recipe::parse("x.toml", &text).unwrap_err().to_string()
+    };
+    assert!(refused("parts = [\"\"]").contains("an empty name"), "{}", refused("parts = [\"\"]"));
+    let unknown = refused("pieces = []");
+    assert!(unknown.starts_with("x.toml:29:1: unknown field `pieces`"), "{unknown}");
+}
+
+#[test]
 fn columns_count_characters() {
     let shifted = refusal("[1,", "[ \"é\" , 1,");
     assert!(shifted.starts_with("recipes/x.toml:14:13: a level is"), "{shifted}");

@@ -4,10 +4,11 @@
 use crate::estimate::Estimate;
 use crate::plan::Level;
 use crate::units::{Cores, PerSecond, Ratio, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the idle cores of a level came to their lines. The four add up to all that idled.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleAccount {
     /// Charged to the wait of the thread that ended the idle stretch, or to the scheduler.
     pub charged: Estimate<Cores>,
@@ -22,7 +23,9 @@ pub struct IdleAccount {
 }
 
 /// What the holder of a lock was doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum HolderState {
     /// On a core.
     #[serde(rename = "running")]
@@ -52,7 +55,7 @@ impl HolderState {
 }
 
 /// What a throughput cannot exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// C / D: all cores work, at the least CPU for an operation.
@@ -62,7 +65,7 @@ pub enum Bound {
 }
 
 /// A level that gives what its bound allows: there is nothing to explain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AtBound {
     /// The level.
     pub level: Level,
@@ -77,7 +80,7 @@ pub struct AtBound {
 }
 
 /// A function with its part of the CPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BusyFunction {
     /// Its name; `kernel: read` for a way into the kernel.
     pub name: String,
@@ -87,7 +90,7 @@ pub struct BusyFunction {
 
 /// More clients gain more than their number says: the fewer ones are slowed down by something that
 /// the more ones do not meet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Superlinear {
     /// The level with fewer clients.
     pub from: Level,
@@ -105,7 +108,7 @@ pub struct Superlinear {
 }
 
 /// Why fewer clients are slower than their number says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GainReason {
     /// They leave cores asleep, which have to be woken for most operations.
@@ -117,7 +120,7 @@ pub enum GainReason {
 }
 
 /// What the ledgers of both levels say of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GainEvidence {
     /// Idle cores at the level with fewer clients.
     pub idle: Cores,
@@ -132,7 +135,7 @@ pub struct GainEvidence {
 }
 
 /// A level whose throughput was not of one piece.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unsteady {
     /// The level.
     pub level: Level,
@@ -147,7 +150,7 @@ pub struct Unsteady {
 
 /// Two throughputs that the slices of one level fall into, such as threads that found different
 /// cores.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Regimes {
     /// Geometric mean of the slower slices.
     pub low: PerSecond,
@@ -160,10 +163,13 @@ pub struct Regimes {
 }
 
 /// A module of which stacks show addresses only: its symbols are not on the machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Nameless {
     /// Its base name.
     pub module: String,
+    /// The builds of it that were mapped, by the id that their linker noted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub build_ids: Vec<String>,
     /// Part of the CPU whose innermost function has no name, at the level of the causes.
     pub on_cpu: Ratio,
     /// Part of the blocked time whose innermost function outside the C library has none.

@@ -3,10 +3,11 @@
 use crate::findings::{Estimate, LineKind};
 use crate::plan::Level;
 use crate::units::{PerSecond, Ratio, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Two or more runs of one experiment, each against the first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// Version of this structure, for `--json` readers.
     pub schema: u32,
@@ -29,7 +30,7 @@ pub struct Comparison {
 }
 
 /// A run that is compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComparedRun {
     /// Its name in this comparison, unique.
     pub name: String,
@@ -50,7 +51,7 @@ pub struct ComparedRun {
 }
 
 /// A run against the first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunPair {
     /// Name of the run.
     pub run: String,
@@ -67,7 +68,7 @@ pub struct RunPair {
 }
 
 /// Throughput of two runs at one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelRatio {
     /// Clients; at the peak those of the run that is compared.
     pub clients: u32,
@@ -86,7 +87,7 @@ pub struct LevelRatio {
 }
 
 /// What the ratio of two throughputs says.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum RatioVerdict {
     /// The interval lies above 1.
@@ -106,7 +107,7 @@ pub enum RatioVerdict {
 }
 
 /// What one operation costs in two runs at one level: core-seconds of the machine, idle ones too.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PricePair {
     /// The level in the run.
     pub level: Level,
@@ -121,7 +122,7 @@ pub struct PricePair {
 }
 
 /// A part of the price of an operation in two runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PriceLine {
     /// Its name: a cause, or a line of the core ledger.
     pub label: String,
@@ -136,7 +137,7 @@ pub struct PriceLine {
 }
 
 /// A condition in which runs differ.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unlike {
     /// What, e.g. `kernel`.
     pub what: String,
@@ -145,7 +146,7 @@ pub struct Unlike {
 }
 
 /// A condition that the caller set, and whether it holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConditionAnswer {
     /// As it was asked, e.g. `throughput < -5%`.
     pub asked: String,
@@ -160,7 +161,7 @@ pub struct ConditionAnswer {
 }
 
 /// Whether a condition holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// Somewhere the whole interval meets it.

@@ -1,7 +1,9 @@
 //! A number with its interval.
 
 use crate::units::Unit;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A number with its 95 % interval, all in the same unit. Where no interval was estimated both
 /// ends are the value, and are written as `null`.
@@ -18,8 +20,19 @@ pub struct Estimate<U> {
     pub high: U,
 }
 
-/// An estimate as programs read it.
-#[derive(Serialize, Deserialize)]
+impl<U: JsonSchema> JsonSchema for Estimate<U> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("Estimate_of_{}", U::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Written::<U>::json_schema(generator)
+    }
+}
+
+/// A number with its 95 % interval, all in the same unit; `low` and `high` are null where no
+/// interval was estimated.
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Written<U> {
     value: U,
     low: Option<U>,

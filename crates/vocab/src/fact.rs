@@ -1,10 +1,13 @@
 //! What a probe saw in one window: a closed set of facts, never a judgement.
 
 use crate::units::{Count, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How much the collector could see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
     /// eBPF accounting: every switch and wake-up of every thread.
@@ -14,7 +17,9 @@ pub enum Tier {
 }
 
 /// What a thread is for, within the system under test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThreadRole {
     /// Serves one closed-loop client; its life is operations.
@@ -27,7 +32,7 @@ pub enum ThreadRole {
 ///
 /// `running + runnable_woken + runnable_preempted + blocked` = `existed`, up to the
 /// collector's own error.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTime {
     /// Their role.
     pub role: Option<ThreadRole>,
@@ -54,12 +59,23 @@ pub struct ThreadTime {
 }
 
 /// Why a thread blocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitReason {
-    /// A user-space lock: futex wait as mutexes and raw locks do it.
+    /// A word in user memory, as the call asked for it. Whether it is a lock's or a condition's,
+    /// the analysis tells from the stacks.
+    Futex {
+        /// The operation with its flags, as in `linux/futex.h`.
+        operation: u16,
+        /// Whether the call had a timeout.
+        timed: bool,
+    },
+    /// A user-space lock. Runs of schema 1 hold it as the collector judged it; since then it is
+    /// what the analysis makes of [`WaitReason::Futex`].
     UserLock,
-    /// A condition variable or a timed futex wait.
+    /// A condition variable, or anything else that is no lock; as above.
     Condition,
     /// A lock inside the kernel.
     KernelLock,
@@ -83,8 +99,32 @@ pub enum WaitReason {
     Other,
 }
 
+impl WaitReason {
+    /// The word for it in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Futex { .. } => "futex",
+            Self::UserLock => "user-lock",
+            Self::Condition => "condition",
+            Self::KernelLock => "kernel-lock",
+            Self::Device => "device",
+            Self::Pipe => "pipe",
+            Self::Socket => "socket",
+            Self::Poll => "poll",
+            Self::Timer => "timer",
+            Self::PageFault => "page-fault",
+            Self::File => "file",
+            Self::Process => "process",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// What a wait was for: the identity of a cause within one start of one variant.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct WaitKey {
     /// The kind of wait.
     pub reason: WaitReason,
@@ -97,7 +137,7 @@ pub struct WaitKey {
 }
 
 /// What the holder of a user lock was doing when a thread began to wait for it. Counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holders {
     /// On a core.
     pub running: u64,
@@ -110,7 +150,7 @@ pub struct Holders {
 }
 
 /// All waits of one key by threads of one role and name in the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Wait {
     /// Who waited.
     pub role: ThreadRole,
@@ -127,13 +167,14 @@ pub struct Wait {
     /// Idle core-time charged to these waits: a core was idle, and the thread it next ran had
     /// been blocked on this.
     pub idle_charged: Nanos,
-    /// What the holders were doing, for user locks.
+    /// What the thread did that the futex word's owner field names; tells something for locks that
+    /// have one.
     pub holders: Holders,
 }
 
 /// Where the core-time went: `system + generator + kernel + others + kneepoint + idle` =
 /// cores × window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreTime {
     /// Cores watched.
     pub cores: u32,
@@ -165,12 +206,16 @@ pub struct CoreTime {
 }
 
 /// Index of a stack in the run's stack table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct StackId(pub u32);
 
 /// What a stack was taken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum StackKind {
     /// A thread on a core; the weight is running time.
@@ -182,7 +227,7 @@ pub enum StackKind {
 }
 
 /// One distinct stack and the time it stands for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StackWeight {
     /// What for.
     pub kind: StackKind,
@@ -197,7 +242,7 @@ pub struct StackWeight {
 }
 
 /// Something the collector did not see, counted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
     /// What was lost, e.g. `stack records`, `wait map full`.
     pub what: String,
@@ -208,7 +253,7 @@ pub struct Loss {
 }
 
 /// What collecting cost in this window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CollectorCost {
     /// Run time of the eBPF programs as the kernel counts it, over all cores.
     pub programs: Nanos,
@@ -219,7 +264,7 @@ pub struct CollectorCost {
 }
 
 /// What `vmstat` shows, over the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineCounters {
     /// Wall time that it covers.
     pub over: Nanos,
@@ -248,7 +293,9 @@ pub struct MachineCounters {
 }
 
 /// Whose a thread is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskOwner {
     /// The system under test.
@@ -264,7 +311,7 @@ pub enum TaskOwner {
 }
 
 /// CPU of one thread, as `top -H` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCpu {
     /// Whose it is.
     pub owner: TaskOwner,
@@ -279,7 +326,7 @@ pub struct TaskCpu {
 }
 
 /// One block device, by the kernel's `diskstats`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceCounters {
     /// Its name, e.g. `loop0`.
     pub name: String,
@@ -302,7 +349,7 @@ pub struct DeviceCounters {
 }
 
 /// Time lost for want of a resource, by the kernel's pressure-stall accounting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pressure {
     /// `cpu`, `io` or `memory`.
     pub resource: String,
@@ -317,7 +364,7 @@ pub struct Pressure {
 }
 
 /// One thing that a probe saw in a window. A new kind needs a decision record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "fact", rename_all = "kebab-case")]
 pub enum Fact {
     /// Which tier spoke.

@@ -1,6 +1,7 @@
 //! What the analysis concluded: the only thing that a report reads.
 
 mod curve;
+pub mod price;
 
 use crate::fact::{Tier, WaitReason};
 use crate::plan::{Level, ProtocolName, VariantId, VariantRole};
@@ -8,6 +9,7 @@ use crate::record::{Host, Proof, Proven, StoppedBy};
 use crate::stability::StabilityFindings;
 use crate::trial::Latency;
 use crate::units::{Cores, PerSecond, Ratio, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::aside::{
@@ -18,10 +20,13 @@ pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
+pub use crate::key::{CauseKey, CauseKind};
+pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
 pub use curve::Curve;
+use price::Price;
 
 /// Everything that a report can say about a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Findings {
     /// Version of this structure, for `--json` readers.
     pub schema: u32,
@@ -65,6 +70,10 @@ pub struct Findings {
     /// Causes at the focus level, greatest first, those that may be nothing last. None where
     /// nothing worth it is lost.
     pub causes: Vec<Cause>,
+    /// What an operation costs at each level, and why throughput falls where it does; absent where
+    /// no facts were collected.
+    #[serde(default)]
+    pub price: Option<Price>,
     /// On-CPU flame graph at the focus level.
     pub on_cpu: Option<FlameNode>,
     /// Treatments, in the recipe's order.
@@ -97,10 +106,13 @@ pub struct Findings {
     /// Where slices passed without an operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
+    /// What next, by a twin of the run; absent where nobody asked it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
 }
 
 /// The lost cores of a level, all causes together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lost {
     /// The sum of what single causes lose.
     pub cores: Estimate<Cores>,
@@ -113,7 +125,7 @@ pub struct Lost {
 }
 
 /// The scaling curve on so many cores.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoresCurve {
     /// Cores of the system under test.
     pub cores: u32,
@@ -124,7 +136,7 @@ pub struct CoresCurve {
 }
 
 /// The scaling curve of a treatment that was measured at every level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TreatedCurve {
     /// The variant.
     pub variant: VariantId,
@@ -145,7 +157,7 @@ pub struct TreatedCurve {
 }
 
 /// How the run was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Protocol {
     /// Which protocol.
     #[serde(default)]
@@ -185,7 +197,7 @@ pub struct Protocol {
 }
 
 /// The A/A control: the baseline against another start of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Noise {
     /// Ratio of the two; its interval should hold 1, or intervals of this run say too much.
     pub ratio: Estimate<Ratio>,
@@ -196,7 +208,7 @@ pub struct Noise {
 }
 
 /// One level of the curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
     /// The level.
     pub level: Level,
@@ -213,7 +225,7 @@ pub struct CurvePoint {
 }
 
 /// Where adding clients stops paying.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knee {
     /// The smallest level whose X is at least 95 % of the peak's.
     pub level: Level,
@@ -226,7 +238,7 @@ pub struct Knee {
 }
 
 /// The curve after its peak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// Still rising at the last level.
@@ -240,7 +252,7 @@ pub enum Shape {
 }
 
 /// A law fitted to the curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
     /// `USL` or `Amdahl`.
     pub law: String,
@@ -255,7 +267,7 @@ pub struct Fit {
 }
 
 /// One parameter of a fitted law.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FitParameter {
     /// Its name in words: `contention`, `coherency`, `throughput of one client`.
     pub name: String,
@@ -266,7 +278,7 @@ pub struct FitParameter {
 }
 
 /// The two ledgers of one level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelLedger {
     /// The level.
     pub level: Level,
@@ -277,7 +289,9 @@ pub struct LevelLedger {
 }
 
 /// What a ledger line stands for; one accent colour each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineKind {
     /// X · D_ref.
@@ -315,7 +329,7 @@ pub enum LineKind {
 }
 
 /// One line of the core ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLine {
     /// Its kind.
     pub kind: LineKind,
@@ -328,7 +342,7 @@ pub struct CoreLine {
 }
 
 /// Where C cores went.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreLedger {
     /// Lines; they add up to `total` with the unaccounted line.
     pub lines: Vec<CoreLine>,
@@ -346,7 +360,7 @@ pub struct CoreLedger {
 }
 
 /// One line of the thread ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadLine {
     /// Its kind.
     pub kind: LineKind,
@@ -359,7 +373,7 @@ pub struct ThreadLine {
 }
 
 /// What an operation spends its life on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadLedger {
     /// Lines; they add up to `per_operation` with the unaccounted line.
     pub lines: Vec<ThreadLine>,
@@ -371,35 +385,13 @@ pub struct ThreadLedger {
     pub idle_threads: u32,
 }
 
-/// What kind of thing a cause is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CauseKind {
-    /// A user-space lock.
-    Lock,
-    /// A lock in the kernel.
-    KernelLock,
-    /// Kernel work: system calls, context switches, faults.
-    Kernel,
-    /// Extra CPU in user functions: spinning, cache misses, retries.
-    Function,
-    /// A device or file.
-    Device,
-    /// A pipe, socket or another process.
-    Thread,
-    /// The scheduler: runnable threads beside idle cores.
-    Scheduler,
-    /// The load generator.
-    Generator,
-    /// Timers, faults, anything else.
-    Other,
-}
-
 /// A line of the core ledger, charged with lost throughput.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Stable within the report, e.g. `lock-1`.
     pub id: String,
+    /// The same in every run.
+    pub key: CauseKey,
     /// Its kind.
     pub kind: CauseKind,
     /// Its name, e.g. `mutex in sqlite3BtreeEnter`.
@@ -435,7 +427,7 @@ pub struct Cause {
 }
 
 /// A node of a flame graph: outermost frame at the root.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlameNode {
     /// Function, or `all`.
     pub name: String,
@@ -449,7 +441,7 @@ pub struct FlameNode {
 }
 
 /// Slices in which not one operation ended, and what the threads did meanwhile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stall {
     /// The variant.
     pub variant: VariantId,
@@ -465,7 +457,7 @@ pub struct Stall {
 }
 
 /// What threads did in slices without an operation, as shares of their time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StalledThreads {
     /// On a core.
     pub running: Ratio,
@@ -478,7 +470,7 @@ pub struct StalledThreads {
 }
 
 /// Verdict on a treatment.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// Better than the other variant.
@@ -500,7 +492,7 @@ pub enum Verdict {
 }
 
 /// A treatment against the variant it adds to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// The variant.
     pub variant: VariantId,
@@ -534,7 +526,7 @@ pub struct Effect {
 }
 
 /// What collected.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Collector {
     /// The tier that spoke; absent where there are no facts.
     pub tier: Option<Tier>,
@@ -568,7 +560,7 @@ pub struct Collector {
 }
 
 /// Something that limits what was said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Caveat {
     /// How much it matters.
     pub severity: Severity,
@@ -577,7 +569,9 @@ pub struct Caveat {
 }
 
 /// How much a caveat matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Good to know.

@@ -4,10 +4,11 @@ use crate::fact::TaskOwner;
 use crate::findings::Estimate;
 use crate::plan::Level;
 use crate::units::{Cores, Count, PerSecond, Ratio, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The load generator, watched like the system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
     /// Cores that it kept busy at the focus level.
     pub cores: Estimate<Cores>,
@@ -33,7 +34,7 @@ pub struct Generator {
 }
 
 /// Counts of the generator against those of the server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// The server's counter.
     pub counter: String,
@@ -44,7 +45,7 @@ pub struct Counts {
 }
 
 /// The classic instruments at one level, means over its sweep slices.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelInstruments {
     /// The level.
     pub level: Level,
@@ -59,7 +60,7 @@ pub struct LevelInstruments {
 }
 
 /// A line of `vmstat`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Vmstat {
     /// Mean number of runnable threads.
     pub runnable: Count,
@@ -84,7 +85,7 @@ pub struct Vmstat {
 }
 
 /// Threads of one owner and name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskLine {
     /// Whose they are.
     pub owner: TaskOwner,
@@ -99,7 +100,7 @@ pub struct TaskLine {
 }
 
 /// A block device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceLine {
     /// Its name.
     pub name: String,
@@ -120,7 +121,7 @@ pub struct DeviceLine {
 }
 
 /// Time lost for want of a resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PressureLine {
     /// `cpu`, `io` or `memory`.
     pub resource: String,

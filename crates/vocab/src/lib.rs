@@ -4,6 +4,7 @@
 //! [`RunRecord`] measures; everything right of it is a pure function of it.
 //!
 //! * [`units`]: newtypes, so that seconds are never added to cores.
+//! * [`names`]: which functions stand between a program and what it waits for.
 //! * [`plan`]: what a run is going to do: levels, variants, slices.
 //! * [`fact`]: what a probe saw in one window.
 //! * [`trial`]: one slice of one variant at one level, and its facts.
@@ -20,7 +21,10 @@ mod estimate;
 pub mod fact;
 pub mod findings;
 mod instruments;
+mod key;
 mod machine;
+pub mod names;
+mod next;
 pub mod plan;
 pub mod profile;
 pub mod record;
@@ -35,13 +39,15 @@ pub use fact::{
     WaitKey, WaitReason,
 };
 pub use findings::{Estimate, Findings};
+pub use key::CauseKey;
 pub use machine::MachineName;
+pub use names::Names;
 pub use plan::{
     Clients, Level, LevelOrder, Plan, ProtocolName, VariantId, VariantPlan, VariantRole,
 };
 pub use profile::Profile;
 pub use record::{
-    EndFile, FileSum, Frame, Host, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
+    EndFile, FileSum, Frame, Host, Module, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
     StoppedBy, VariantStart,
 };
 pub use stability::{ClassStability, Failure, FirstFailure, Stability, StabilityFindings};

@@ -1,10 +1,13 @@
 //! Which machine something is of.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name of a machine within one run. Files leave the name of the machine that Kneepoint runs
 /// on out, as those of runs before machines had names do.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct MachineName(String);
 

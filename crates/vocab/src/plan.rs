@@ -1,10 +1,14 @@
 //! What a run is going to do, decided before the first trial and stored as `plan.toml`.
 
+use crate::names::Names;
 use crate::units::{Nanos, Ratio};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One point of the sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Level {
     /// Closed-loop clients in flight.
     pub clients: u32,
@@ -13,7 +17,9 @@ pub struct Level {
 }
 
 /// Name of a variant, unique within a run, e.g. `baseline` or `private-cache`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct VariantId(pub String);
 
@@ -38,7 +44,7 @@ impl std::fmt::Display for VariantId {
 }
 
 /// What a variant is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VariantRole {
     /// The system as the recipe gives it.
@@ -52,7 +58,7 @@ pub enum VariantRole {
 }
 
 /// One version of the system under test.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariantPlan {
     /// Its name.
     pub id: VariantId,
@@ -67,7 +73,7 @@ pub struct VariantPlan {
 }
 
 /// Where the closed-loop clients live.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clients {
     /// They are threads of the system under test: its client threads run the operations.
@@ -79,7 +85,7 @@ pub enum Clients {
 }
 
 /// The order of the levels within a sweep block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LevelOrder {
     /// Random in each block, so that drift hits all levels alike.
@@ -90,7 +96,7 @@ pub enum LevelOrder {
 }
 
 /// Which protocol a plan follows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProtocolName {
     /// Kneepoint's own: short slices, interleaved in random blocks.
@@ -105,7 +111,7 @@ pub enum ProtocolName {
 }
 
 /// The whole design of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// The recipe's name, e.g. `sqlite-shared-cache`.
     pub recipe: String,
@@ -176,6 +182,9 @@ pub struct Plan {
     pub others_limit: Ratio,
     /// Steal above this share of capacity disturbs a slice.
     pub steal_limit: Ratio,
+    /// What the recipe adds to the names of functions that stand before a lock.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub names: Names,
 }
 
 impl Plan {
@@ -242,6 +251,7 @@ mod tests {
             budget: Nanos(1),
             others_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),
+            names: Names::default(),
         }
     }
 

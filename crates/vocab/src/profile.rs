@@ -5,10 +5,11 @@ use crate::findings::{Cause, Caveat, Collector, CoreLine, Estimate, FlameNode, L
 use crate::instruments::LevelInstruments;
 use crate::record::{Host, StoppedBy};
 use crate::units::{Cores, Count, PerSecond, Ratio, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Everything that a report can say about a profile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profile {
     /// Version of this structure, for `--json` readers.
     pub schema: u32,
@@ -57,7 +58,7 @@ pub struct Profile {
 }
 
 /// Operations that a command of the user's counted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Operations {
     /// How many ended each second.
     pub rate: Estimate<PerSecond>,
@@ -66,7 +67,7 @@ pub struct Operations {
 }
 
 /// Something that threads did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadsLine {
     /// Its kind.
     pub kind: LineKind,
@@ -81,7 +82,7 @@ pub struct ThreadsLine {
 }
 
 /// Something that cores idle for or threads wait for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileCause {
     /// What it is. Its share is that of all cores.
     #[serde(flatten)]

@@ -14,14 +14,20 @@ use crate::machine::MachineName;
 use crate::plan::{Plan, VariantId};
 use crate::trial::TrialRecord;
 use crate::units::{Nanos, Seconds};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the run directory that this code writes and reads.
-pub const SCHEMA: u32 = 1;
+/// Version of the run directory that this code writes; it reads those before as well.
+///
+/// | version | what is new |
+/// |---|---|
+/// | 1 | |
+/// | 2 | futex waits as they were called, [`crate::WaitReason::Futex`], not as they were judged |
+pub const SCHEMA: u32 = 2;
 
 /// The machine and the Kneepoint that measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Version of the run directory.
     pub schema: u32,
@@ -49,7 +55,7 @@ pub struct Host {
 }
 
 /// Evidence that a variant really is what it claims to be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
     /// What was read back, e.g. `PRAGMA mmap_size`.
     pub what: String,
@@ -62,7 +68,7 @@ pub struct Proof {
 }
 
 /// One start of one variant: one line of `arms.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VariantStart {
     /// The variant.
     #[serde(rename = "arm")]
@@ -81,7 +87,7 @@ pub struct VariantStart {
 }
 
 /// Whether something is shown to be what it claims to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proven {
     /// What was read back is what it had to be.
@@ -108,7 +114,7 @@ impl VariantStart {
 }
 
 /// One frame of a stack, innermost first in [`StackRecord::frames`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
     /// Demangled function; `module+0xOFFSET` where no symbol is proven.
     pub function: String,
@@ -116,8 +122,17 @@ pub struct Frame {
     pub module: String,
 }
 
+/// A mapped file that frames lie in, as it was when the run saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Module {
+    /// Its base name, as frames bear it.
+    pub name: String,
+    /// What its linker noted to tell this build from any other (`NT_GNU_BUILD_ID`), in hexadecimal.
+    pub build_id: String,
+}
+
 /// One distinct stack: one line of `stacks.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StackRecord {
     /// Its index.
     pub id: StackId,
@@ -125,10 +140,13 @@ pub struct StackRecord {
     pub frames: Vec<Frame>,
     /// The unwinder could not reach the outermost frame.
     pub truncated: bool,
+    /// Modules of its frames that no stack before it had, as far as they bear a build id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<Module>,
 }
 
 /// Why a run stopped: in files its words, e.g. `planned blocks`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 pub enum StoppedBy {
     /// Each treatment has its verdict, and the controls are known well enough.
@@ -185,7 +203,7 @@ impl From<StoppedBy> for String {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunEnd {
     /// Wall time from begin to end of measuring.
     pub elapsed: Nanos,
@@ -198,7 +216,7 @@ pub struct RunEnd {
 }
 
 /// What a file of a run directory held when the run ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileSum {
     /// Line feeds.
     pub lines: u64,
@@ -209,7 +227,7 @@ pub struct FileSum {
 }
 
 /// `end.json`: how the run ended, and what the other files held then.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EndFile {
     /// How the run ended.
     #[serde(flatten)]

@@ -2,10 +2,11 @@
 
 use crate::plan::Level;
 use crate::units::Nanos;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something that broke under the load: a finding about the machine, not an error of Kneepoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     /// The class of load, or `kernel` where the kernel itself complained.
     pub class: String,
@@ -16,7 +17,7 @@ pub struct Failure {
 }
 
 /// Whether what ran under the load still worked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stability {
     /// Classes of load that ran.
     pub classes: Vec<String>,
@@ -27,7 +28,7 @@ pub struct Stability {
 }
 
 /// What still worked under the load, by class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StabilityFindings {
     /// Classes of load, in the order they were first seen.
     pub classes: Vec<ClassStability>,
@@ -38,7 +39,7 @@ pub struct StabilityFindings {
 }
 
 /// How one class of load fared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassStability {
     /// The class, or `kernel`.
     pub class: String,
@@ -51,7 +52,7 @@ pub struct ClassStability {
 }
 
 /// The failure that came soonest after the begin of its load.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FirstFailure {
     /// At which level.
     pub level: Level,

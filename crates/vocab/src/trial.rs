@@ -5,10 +5,13 @@ use crate::machine::MachineName;
 use crate::plan::{Level, VariantId};
 use crate::stability::Stability;
 use crate::units::{Nanos, PerSecond, Ratio};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Which part of the design a trial belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Before the sweep: is the system steady yet?
@@ -20,7 +23,9 @@ pub enum Phase {
 }
 
 /// Which trial.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct TrialId {
     /// Part of the design.
     pub phase: Phase,
@@ -40,7 +45,7 @@ pub struct TrialId {
 }
 
 /// The measured part of a trial, on the run's own clock (zero at the run's begin).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// When it opened.
     pub begin: Nanos,
@@ -49,7 +54,7 @@ pub struct Window {
 }
 
 /// Response time of the operations of a window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Mean.
     pub mean: Nanos,
@@ -66,7 +71,7 @@ pub struct Latency {
 }
 
 /// How the clients of a slice came to rest before its window, and whether they stayed so.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Settling {
     /// From the start of the clients to the begin of the window.
     pub after: Nanos,
@@ -79,7 +84,7 @@ pub struct Settling {
 }
 
 /// What else used the machine in the window, as shares of its capacity.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interference {
     /// CPU of processes that are neither the system under test nor Kneepoint.
     #[serde(rename = "foreign")]
@@ -89,7 +94,7 @@ pub struct Interference {
 }
 
 /// The same operations as the load generator and as the server itself counted them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CountCheck {
     /// The server's counter, e.g. `Questions` or `xact_commit`.
     pub counter: String,
@@ -113,7 +118,7 @@ impl CountCheck {
 }
 
 /// Whether a trial counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Disposition {
     /// It counts.
@@ -138,7 +143,7 @@ pub enum Disposition {
 }
 
 /// One line of `trials.jsonl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialRecord {
     /// Which trial.
     pub id: TrialId,

@@ -1,7 +1,8 @@
-//! What a run may leave on the machine, distinguished from everybody else's.
+//! What a run may leave in its sandbox.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 /// Name of what all processes of a point have in their environment.
 pub(super) const MARK: &str = "KNEEPOINT_FAULTS";
 /// Kernel settings that a run has no business with.
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
     "kernel/sched_autogroup_enabled",
     "kernel/perf_event_paranoid",
     "kernel/printk",
+    "kernel/randomize_va_space",
     "vm/swappiness",
     "vm/overcommit_memory",
 ];
@@ -27,129 +29,168 @@ pub(super) enum Whom {
     All,
 }
 
+/// Where a point happens.
+pub(super) struct Scene<'a> {
+    /// The folder in which it is all run; a file system of its own is mounted there.
+    pub(super) home: &'a Path,
+    /// The control group of all its processes.
+    pub(super) group: &'a Path,
+    /// What no process of another point has in its environment as [`MARK`].
+    pub(super) mark: String,
+    /// Whether the processes of others can be seen too.
+    pub(super) shared: bool,
+}
+
 /// Names of what is there that a run could have made.
 pub(super) struct Machine(BTreeSet<String>);
 
-impl Machine {
-    pub(super) fn now() -> Self {
+impl Scene<'_> {
+    pub(super) fn now(&self) -> Machine {
         let mut found = BTreeSet::new();
-        for (kind, folder) in
-            [("shared memory", "/dev/shm"), ("file", "/tmp"), ("pin", "/sys/fs/bpf")]
-        {
-            found.extend(names(folder).map(|name| format!("{kind} {folder}/{name}")));
+        let temporary = self.home.join("tmp");
+        for (kind, folder) in [("shared memory", Path::new("/dev/shm")), ("file", &temporary)] {
+            found.extend(names(folder).map(|name| format!("{kind} {name}")));
         }
+        let ours = |name: &String| name.contains("kneepoint");
+        let pins = names(Path::new("/sys/fs/bpf")).filter(ours);
+        found.extend(pins.map(|name| format!("pin {name}")));
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        // Those of other runs, copied when the sandbox was made, go as they please.
+        let ours = scratch_folders();
+        let points = points.filter(|point| !point.contains("kneepoint-") || point.contains(&ours));
         found.extend(points.map(|point| format!("mount {point}")));
-        for name in names("/sys/block") {
-            let folder = PathBuf::from("/sys/block").join(&name);
-            if let Ok(file) = fs::read_to_string(folder.join("loop/backing_file")) {
-                found.insert(format!("device {name} {}", file.trim()));
-            }
-            if name.starts_with("zram") {
-                found.insert(format!("device {name}"));
-            }
+        self.devices(&mut found);
+        groups(self.group, &mut found);
+        for (kind, file) in [("segment", "shm"), ("semaphores", "sem"), ("message queue", "msg")] {
+            let table = fs::read_to_string(format!("/proc/sysvipc/{file}")).unwrap_or_default();
+            let ids = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));
+            found.extend(ids.map(|id| format!("{kind} {id}")));
         }
-        groups(Path::new("/sys/fs/cgroup"), 0, &mut found);
-        let segments = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-        let ids = segments.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));
-        found.extend(ids.map(|id| format!("segment {id}")));
+        for file in ["unix", "tcp", "tcp6", "udp", "udp6"] {
+            let table = fs::read_to_string(format!("/proc/self/net/{file}")).unwrap_or_default();
+            found.extend(table.lines().skip(1).filter(|line| listens(file, line)).map(|line| {
+                format!("socket {file} {}", line.split_whitespace().last().unwrap_or_default())
+            }));
+        }
         for name in SETTINGS {
             let value = fs::read_to_string(Path::new("/proc/sys").join(name)).unwrap_or_default();
             found.insert(format!("setting {name} = {}", value.trim()));
         }
-        Self(found)
+        Machine(found)
     }
 
-    /// What is there now and was not, of runs that live no more; waits so long for it to go.
-    pub(super) fn left_within(&self, mark: &str, timeout: Duration) -> Vec<String> {
+    /// Loop devices know their files, which know whose they are by the scratch folder's name.
+    fn devices(&self, found: &mut BTreeSet<String>) {
+        let ours = scratch_folders();
+        for name in names(Path::new("/sys/block")).filter(|_| !self.shared) {
+            let backing = PathBuf::from("/sys/block").join(&name).join("loop/backing_file");
+            let file = fs::read_to_string(backing).unwrap_or_default();
+            if file.contains(&ours) {
+                found.insert(format!("device {name} {}", file.trim()));
+            }
+        }
+    }
+
+    /// What is there now and was not; waits so long for it to go.
+    pub(super) fn left_within(&self, before: &Machine, timeout: Duration) -> Vec<String> {
         let begun = Instant::now();
         loop {
-            let now = Self::now().0;
-            let new = now.difference(&self.0).filter(|name| !of_the_living(name));
-            let mut left: Vec<String> = new.cloned().collect();
-            left.extend(marked(mark).into_iter().map(|pid| {
+            let now = self.now().0;
+            let mut left: Vec<String> = now.difference(&before.0).cloned().collect();
+            left.extend(before.0.difference(&now).map(|name| format!("no more: {name}")));
+            left.extend(self.processes().into_iter().map(|pid| {
                 let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                format!("process {pid} {}", name.trim())
+                format!("process {}", name.trim())
             }));
             if left.is_empty() || begun.elapsed() >= timeout {
                 return left;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Processes of the point that have not ended.
+    fn processes(&self) -> Vec<u32> {
+        let wanted = format!("{MARK}={}", self.mark);
+        let own = std::process::id();
+        let all = names(Path::new("/proc")).filter_map(|name| name.parse().ok());
+        all.filter(|pid| *pid != own && state(*pid).is_some_and(|state| state != 'Z'))
+            .filter(|pid| {
+                let environment = || fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                !self.shared
+                    || environment().split(|&byte| byte == 0).any(|one| one == wanted.as_bytes())
+            })
+            .collect()
+    }
+
+    /// The processes that are meant, of the one that was started for the point.
+    pub(super) fn targets(&self, whom: Whom, started: u32) -> Vec<u32> {
+        let all = self.processes();
+        let is = |pid: u32, word: &str| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split('\0').any(|part| part == word)
+        };
+        // Under strace, Kneepoint is its child.
+        let below =
+            all.iter().copied().find(|pid| parent_of(*pid) == Some(started) && is(*pid, "run"));
+        let main = below.filter(|_| is(started, "-qq")).unwrap_or(started);
+        let guardians = all.iter().copied().filter(|pid| is(*pid, "guardian"));
+        match whom {
+            Whom::Kneepoint => vec![main],
+            Whom::Guardian => guardians.collect(),
+            Whom::Systems => {
+                all.iter().copied().filter(|pid| *pid != main && !is(*pid, "guardian")).collect()
+            }
+            Whom::All => guardians.chain([main]).chain(all.iter().copied()).collect(),
         }
     }
 }
 
-/// Whether something has its name from a run that is still on, somebody else's: the name says
-/// whose it is, and where it does not, nobody can tell but by Kneepoint's name in it.
-fn of_the_living(name: &str) -> bool {
-    let Some((_, rest)) = name.split_once("kneepoint-") else {
-        // Files that any program may make meanwhile.
-        return name.starts_with("file ") || name.starts_with("shared memory /dev/shm/sem.");
-    };
-    let mut parts = rest.split('-');
-    let (Some(_), Some(pid), Some(born)) = (parts.next(), parts.next(), parts.next()) else {
-        return true;
-    };
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    match fields.split_whitespace().nth(19) {
-        Some(started) => started == born,
-        // No number: a name of another kind.
-        None => pid.parse::<u32>().is_err(),
+/// What the names of scratch folders of runs in this namespace begin with.
+fn scratch_folders() -> String {
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino());
+    format!("kneepoint-{namespace}-")
+}
+
+/// Whether a line of a table of sockets is of one that waits for others, or has a name.
+fn listens(file: &str, line: &str) -> bool {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    match file {
+        // proc_net(5): a name is the eighth field.
+        "unix" => fields.len() > 7,
+        "tcp" | "tcp6" => fields.get(3) == Some(&"0A"),
+        _ => true,
     }
 }
 
-fn names(folder: &str) -> impl Iterator<Item = String> {
+fn names(folder: &Path) -> impl Iterator<Item = String> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
 }
 
-fn groups(folder: &Path, depth: u32, found: &mut BTreeSet<String>) {
+fn groups(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        if depth < 8 && path.is_dir() && !path.is_symlink() {
-            groups(&path, depth + 1, found);
+        if path.is_dir() && !path.is_symlink() {
+            groups(&path, found);
             found.insert(format!("control group {}", path.display()));
         }
     }
 }
 
-/// Processes that a point has started, directly or not, by their environment or their directory.
-fn marked(mark: &str) -> Vec<u32> {
-    let wanted = format!("{MARK}={mark}");
-    let ours = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
-            || fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path.starts_with(mark))
-    };
-    names("/proc").filter_map(|name| name.parse().ok()).filter(ours).collect()
+/// Field of `/proc/PID/stat`, counted from the state.
+fn stat(pid: u32, field: usize) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(field).map(str::to_owned)
+}
+
+fn state(pid: u32) -> Option<char> {
+    stat(pid, 0)?.chars().next()
 }
 
 fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// The processes of a point that are meant, of the one that was started for it.
-pub(super) fn targets(whom: &Whom, started: u32, place: &Path) -> Vec<u32> {
-    let all = marked(&place.display().to_string());
-    let is = |pid: u32, word: &str| {
-        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split('\0').any(|part| part == word)
-    };
-    // Under strace, Kneepoint is its child.
-    let below = all.iter().copied().find(|pid| parent_of(*pid) == Some(started) && is(*pid, "run"));
-    let main = below.filter(|_| is(started, "-qq")).unwrap_or(started);
-    let guardians = all.iter().copied().filter(|pid| is(*pid, "guardian"));
-    match whom {
-        Whom::Kneepoint => vec![main],
-        Whom::Guardian => guardians.collect(),
-        Whom::Systems => {
-            all.iter().copied().filter(|pid| *pid != main && !is(*pid, "guardian")).collect()
-        }
-        Whom::All => guardians.chain([main]).chain(all.iter().copied()).collect(),
-    }
+    stat(pid, 1)?.parse().ok()
 }
 
 /// Sends a signal by kill(1); who has ended meanwhile is none.
@@ -160,4 +201,25 @@ pub(super) fn send(signal: &str, processes: &[u32]) {
     let ids = processes.iter().map(ToString::to_string);
     let mut kill = Command::new("kill");
     let _ = kill.arg(format!("-{signal}")).args(ids).stderr(Stdio::null()).status();
+}
+
+/// Ids of the eBPF programs that these processes hold.
+pub(super) fn programs_of(processes: &[u32]) -> BTreeSet<u64> {
+    let infos = processes.iter().flat_map(|pid| {
+        let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| fs::read_to_string(entry.path()).ok())
+    });
+    let id = |info: String| {
+        let line = info.lines().find_map(|line| line.strip_prefix("prog_id:"))?;
+        line.trim().parse().ok()
+    };
+    infos.filter_map(id).collect()
+}
+
+/// Ids of all eBPF programs in the kernel; none are known without bpftool.
+pub(super) fn programs_in_kernel() -> BTreeSet<u64> {
+    let output = Command::new("bpftool").args(["--json", "prog", "show"]).output();
+    let text = output.map(|output| output.stdout).unwrap_or_default();
+    let programs: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap_or_default();
+    programs.iter().filter_map(|program| program["id"].as_u64()).collect()
 }

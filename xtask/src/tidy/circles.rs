@@ -147,10 +147,10 @@ fn beside(from: &Module, to: &Module) -> Option<(Module, Module)> {
 
 /// One complaint for each set of modules that reach each other.
 fn circles(uses: &Uses) -> Vec<Complaint> {
-    let mut told: BTreeSet<&Module> = BTreeSet::new();
+    let mut reported: BTreeSet<&Module> = BTreeSet::new();
     let mut complaints = Vec::new();
     for module in uses.keys() {
-        if told.contains(module) {
+        if reported.contains(module) {
             continue;
         }
         let Some(circle) = shortest_circle(uses, module) else { continue };
@@ -163,7 +163,7 @@ fn circles(uses: &Uses) -> Vec<Complaint> {
         let (path, line) = circle[0].2;
         let what = format!("circle of modules: {}: move what both need below", steps.join(", "));
         complaints.push(Complaint::new(path, *line, what));
-        told.extend(circle.iter().map(|(from, ..)| *from));
+        reported.extend(circle.iter().map(|(from, ..)| *from));
     }
     complaints
 }

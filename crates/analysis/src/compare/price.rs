@@ -1,15 +1,15 @@
 //! What one operation costs in two runs: cores over throughput, by cause.
 //!
 //! The core ledger divided by X: its lines add up to C ÷ X, idle cores included. Lines of one cause
-//! are one part. Parts of two runs meet by their names, which say what a cause is in the program,
-//! and so outlive a start; ids do not.
+//! are one part. Parts of two runs meet by the keys of their causes, which outlive a start, and go
+//! by the name that the first run has for them; lines that are no cause meet by their words.
 
 use super::{Run, points};
 use crate::number::{estimate, quotient};
 use kneepoint_vocab::comparison::{PriceLine, PricePair};
 use kneepoint_vocab::findings::{CoreLine, LevelLedger, LineKind};
 use kneepoint_vocab::units::{PerSecond, Seconds};
-use kneepoint_vocab::{Estimate, Level};
+use kneepoint_vocab::{CauseKey, Estimate, Level};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A part of the price of one run.
@@ -37,8 +37,9 @@ pub(super) fn price(
     let (under, over) =
         focus.chain(ledgers.iter().rev()).find_map(|one| Some((one, there(one.level)?)))?;
     let names: BTreeSet<&str> = [first, run].into_iter().flat_map(names).collect();
-    let one = Prices::of(first, under, &names)?;
-    let other = Prices::of(run, over, &names)?;
+    let keys = keys(first);
+    let one = Prices::of(first, under, &names, &keys)?;
+    let other = Prices::of(run, over, &names, &keys)?;
     Some(PricePair {
         level: over.level,
         over_level: under.level,
@@ -53,13 +54,23 @@ fn names<'a>(run: &Run<'a>) -> impl Iterator<Item = &'a str> {
     run.findings.causes.iter().map(|cause| cause.name.as_str())
 }
 
+/// Names of the causes of a run, by their keys.
+fn keys<'a>(run: &Run<'a>) -> BTreeMap<&'a CauseKey, &'a str> {
+    run.findings.causes.iter().map(|cause| (&cause.key, cause.name.as_str())).collect()
+}
+
 struct Prices {
     whole: Estimate<Seconds>,
     parts: BTreeMap<String, Part>,
 }
 
 impl Prices {
-    fn of(run: &Run<'_>, ledger: &LevelLedger, names: &BTreeSet<&str>) -> Option<Self> {
+    fn of(
+        run: &Run<'_>,
+        ledger: &LevelLedger,
+        names: &BTreeSet<&str>,
+        keys: &BTreeMap<&CauseKey, &str>,
+    ) -> Option<Self> {
         let point = points(run).into_iter().find(|point| point.level == ledger.level)?;
         let x = point.throughput;
         if x.value.0 <= 0.0 {
@@ -68,7 +79,7 @@ impl Prices {
         let mut parts: BTreeMap<String, Part> = BTreeMap::new();
         for line in &ledger.core.lines {
             let price = of_line(line, &x);
-            let part = parts.entry(name(run, line, names)).or_insert(Part {
+            let part = parts.entry(name(run, line, names, keys)).or_insert(Part {
                 kind: line.kind,
                 greatest: 0.0,
                 value: 0.0,
@@ -107,10 +118,16 @@ fn of_line(line: &CoreLine, x: &Estimate<PerSecond>) -> Estimate<Seconds> {
 
 /// The cause that a line belongs to, by name: its own, or one of either run whose name its label
 /// ends with. Else its label.
-fn name(run: &Run<'_>, line: &CoreLine, names: &BTreeSet<&str>) -> String {
+fn name(
+    run: &Run<'_>,
+    line: &CoreLine,
+    names: &BTreeSet<&str>,
+    keys: &BTreeMap<&CauseKey, &str>,
+) -> String {
     let own = line.cause.as_ref().and_then(|id| {
         let mut causes = run.findings.causes.iter();
-        causes.find(|cause| &cause.id == id).map(|cause| cause.name.clone())
+        let cause = causes.find(|cause| &cause.id == id)?;
+        Some(keys.get(&cause.key).map_or_else(|| cause.name.clone(), |name| (*name).to_owned()))
     });
     let of_label = || {
         let label = &line.label;

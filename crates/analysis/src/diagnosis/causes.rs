@@ -2,7 +2,8 @@
 
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{Loss, work_of};
-use crate::frames::stacks::Stacks;
+use crate::frames::names::KERNEL;
+use crate::frames::stacks::{KERNEL_WORK, Stacks};
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::balance::Balance;
 use crate::ledgers::core_ledger::Slot;
@@ -14,7 +15,7 @@ use crate::waits::groups::Groups;
 use crate::words;
 use kneepoint_vocab::findings::{Cause, CauseKind, HolderState, LineKind};
 use kneepoint_vocab::units::{PerSecond, Ratio, Seconds};
-use kneepoint_vocab::{Estimate, StackKind};
+use kneepoint_vocab::{CauseKey, Estimate, StackKind};
 use std::collections::BTreeMap;
 
 /// CPU of a lock's own functions below this part of C is not worth a word.
@@ -37,32 +38,19 @@ pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
     for loss in losses {
         let mut cause = describe(context, loss);
-        let number = numbers.entry(word(cause.kind)).or_default();
+        let number = numbers.entry(cause.kind.as_str()).or_default();
         *number += 1;
-        cause.id = format!("{}-{number}", word(cause.kind));
+        cause.id = format!("{}-{number}", cause.kind.as_str());
         causes.push(cause);
     }
     causes
 }
 
-fn word(kind: CauseKind) -> &'static str {
-    match kind {
-        CauseKind::Lock => "lock",
-        CauseKind::KernelLock => "kernel-lock",
-        CauseKind::Kernel => "kernel",
-        CauseKind::Function => "function",
-        CauseKind::Device => "device",
-        CauseKind::Thread => "thread",
-        CauseKind::Scheduler => "scheduler",
-        CauseKind::Generator => "generator",
-        CauseKind::Other => "other",
-    }
-}
-
-fn plain(loss: &Loss, kind: CauseKind, name: impl Into<String>, evidence: String) -> Cause {
+fn plain(loss: &Loss, key: CauseKey, name: impl Into<String>, evidence: String) -> Cause {
     Cause {
         id: String::new(),
-        kind,
+        kind: key.kind,
+        key,
         name: name.into(),
         path: Vec::new(),
         share: loss.share,
@@ -91,18 +79,19 @@ fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
             let why = if named { "no single function stands for" } else { "no stack tells apart" };
             let evidence = format!("{cores} of {of} cores go to extra CPU that {why}");
             let name = "more CPU for one operation, in all functions together";
-            plain(loss, CauseKind::Function, name, evidence)
+            let key = CauseKey::new(CauseKind::Function, "other functions", "");
+            plain(loss, key, name, evidence)
         }
         Slot::Group(group) => describe_wait(context, loss, group),
         Slot::Scheduler => plain(
             loss,
-            CauseKind::Scheduler,
+            CauseKey::new(CauseKind::Scheduler, "runnable", ""),
             "runnable threads beside idle cores",
             format!("{cores} of {of} cores idle while a thread was already woken for them"),
         ),
         Slot::Generator => plain(
             loss,
-            CauseKind::Generator,
+            CauseKey::new(CauseKind::Generator, "load generator", ""),
             "load generator",
             generator_evidence(&context.account.balance, loss),
         ),
@@ -132,7 +121,13 @@ fn generator_evidence(balance: &Balance, loss: &Loss) -> String {
 
 fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cause {
     let what = &context.functions.list[function];
-    let kind = if what.kind == LineKind::Kernel { CauseKind::Kernel } else { CauseKind::Function };
+    let key = if what.kind == LineKind::Kernel {
+        let entry = what.label.strip_prefix(KERNEL_WORK).unwrap_or(&what.label);
+        CauseKey::new(CauseKind::Kernel, entry, KERNEL)
+    } else {
+        let module = context.stacks.module_of(&what.label).unwrap_or_default();
+        CauseKey::new(CauseKind::Function, &what.label, module)
+    };
     let row = &context.account.row;
     let share = quotient(row.profile[function], row.profile.iter().sum());
     let now = share * row.demand();
@@ -158,7 +153,7 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
         path: vec![name.clone()],
         stacks: evidence_of.flame(|_, stack| on_cpu(stack)),
         stacks_complete: completeness(evidence_of.weights(|_, stack| on_cpu(stack))),
-        ..plain(loss, kind, name, evidence)
+        ..plain(loss, key, name, evidence)
     }
 }
 
@@ -182,7 +177,11 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
     let evidence = wait_evidence(context, group, rate, mean, &holders);
     let waited_for = waited > 0.0 || context.account.balance.idle[group] > 0.0;
     if !waited_for {
-        return spun_for(context, plain(loss, what.kind, what.name.clone(), evidence), group);
+        return spun_for(
+            context,
+            plain(loss, what.key.clone(), what.name.clone(), evidence),
+            group,
+        );
     }
     Cause {
         path: what.path.clone(),
@@ -194,7 +193,7 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
         stacks: evidence_of.flame(of_group(StackKind::OffCpu)),
         waker_stacks: evidence_of.flame(of_group(StackKind::Waker)),
         stacks_complete: completeness(evidence_of.weights(of_group(StackKind::OffCpu))),
-        ..plain(loss, what.kind, what.name.clone(), evidence)
+        ..plain(loss, what.key.clone(), what.name.clone(), evidence)
     }
 }
 

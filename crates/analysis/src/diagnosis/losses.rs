@@ -12,7 +12,7 @@
 
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::balance::Balance;
-use crate::ledgers::core_ledger::{Slot, extra_cpu_of, other_extra_cpu};
+use crate::ledgers::core_ledger::{Slot, extra_cpu_of, other_extra_cpu, shown_functions};
 use crate::ledgers::row::Row;
 use crate::ledgers::row::per_operation;
 use crate::ledgers::slices::Functions;
@@ -24,6 +24,10 @@ use kneepoint_vocab::units::{Cores, Ratio};
 const LEAST_SHARE: f64 = 0.01;
 /// Below this part of C there is nothing to explain.
 pub(crate) const LEAST_LOSS: f64 = 0.03;
+
+/// A function that takes so much of C more than at the reference level is named, however wide its
+/// interval is.
+const LARGE: f64 = 0.1;
 
 /// One slot's part.
 pub(crate) struct Loss {
@@ -112,6 +116,25 @@ pub(crate) fn work_of(balance: &Balance, group: usize, functions: &Functions) ->
         return 0.0;
     }
     work.map(|function| extra_cpu_of(balance, function)).sum()
+}
+
+/// Functions whose inflation is a loss of their own. What may be none is chance: of functions that
+/// cost the same, half seem dearer, and if those alone counted their scatter would add up to a
+/// loss. So these lines go to all other functions together, where they meet those that seem
+/// cheaper.
+pub(crate) fn certain_functions(
+    accounts: &Accounts,
+    account: &Account,
+    functions: &Functions,
+) -> Vec<usize> {
+    let mut shown = shown_functions(&account.balance, functions);
+    shown.retain(|function| {
+        let extra: Estimate<Cores> =
+            accounts.estimate(account, |_, balance| extra_cpu_of(balance, *function));
+        let sure = extra.low.0 > 0.0 || extra.value.0 >= LARGE * account.balance.total;
+        functions.list[*function].lock.is_some() || sure
+    });
+    shown
 }
 
 fn slots(balance: &Balance, shown: &[usize], functions: &Functions) -> Vec<Slot> {

@@ -13,53 +13,22 @@
 //! | spin lock | below a run queue's own lock function | `run-queue lock` |
 //! | any | anything else | `kernel lock in CALLER`, `kernel spin lock in CALLER` |
 
-use crate::frames::names::{in_kernel, kernel_plumbing, kernel_touches};
+use crate::frames::names::{Catalogue, in_kernel};
 use crate::frames::naming::kernel_naming_frames;
 use kneepoint_vocab::Frame;
+pub(crate) use kneepoint_vocab::names::KernelLockClass as Class;
 
-/// What kind of kernel lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
-    /// A reader-writer semaphore.
-    ReadWrite,
-    /// A mutex.
-    Mutex,
-    /// A spin lock, which nobody sleeps for.
-    Spin,
-}
-
-impl Class {
-    /// The word by which stacks vote for a class.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::ReadWrite => RWSEM,
-            Self::Mutex => "kernel mutex",
-            Self::Spin => SPIN,
-        }
+/// The word by which stacks vote for a class.
+pub(crate) fn word(class: Class) -> &'static str {
+    match class {
+        Class::Rwsem => RWSEM,
+        Class::Mutex => "kernel mutex",
+        Class::Spin => SPIN,
     }
 }
 
 const RWSEM: &str = "rwsem";
 const SPIN: &str = "kernel spin lock";
-
-/// Slow paths of locks, by a part of the function's name. Handing a lock on to sleepers belongs to
-/// its price as well.
-const SLOW_PATHS: [(&str, Class); 14] = [
-    ("rwsem_down_write_slowpath", Class::ReadWrite),
-    ("rwsem_down_read_slowpath", Class::ReadWrite),
-    ("rwsem_optimistic_spin", Class::ReadWrite),
-    ("rwsem_spin_on_owner", Class::ReadWrite),
-    ("rwsem_wake", Class::ReadWrite),
-    ("rwsem_mark_wake", Class::ReadWrite),
-    ("__mutex_lock", Class::Mutex),
-    ("mutex_spin_on_owner", Class::Mutex),
-    ("mutex_optimistic_spin", Class::Mutex),
-    ("__mutex_unlock_slowpath", Class::Mutex),
-    ("queued_spin_lock_slowpath", Class::Spin),
-    ("queued_read_lock_slowpath", Class::Spin),
-    ("queued_write_lock_slowpath", Class::Spin),
-    ("osq_lock", Class::Mutex),
-];
 
 /// A lock that a stack on a core spins for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,108 +40,61 @@ pub(crate) struct Spinning {
 
 /// The class that the slow paths among `frames` show. A sleeping lock's own waiting list is under
 /// a spin lock, and `osq_lock` is a part of both sleeping locks: the outermost slow path tells.
-pub(crate) fn class(frames: &[Frame]) -> Option<Class> {
-    frames.iter().filter(|frame| in_kernel(frame)).filter_map(slow_path).next_back()
-}
-
-fn slow_path(frame: &Frame) -> Option<Class> {
-    let found = SLOW_PATHS.iter().find(|(part, _)| frame.function.contains(part));
-    found.map(|(_, class)| *class)
+pub(crate) fn class(known: Catalogue, frames: &[Frame]) -> Option<Class> {
+    let kernel = frames.iter().filter(|frame| in_kernel(frame));
+    kernel.filter_map(|frame| known.slow_path(&frame.function)).next_back()
 }
 
 /// The kernel lock that a stack taken on a core spins for, if it does.
-pub(crate) fn spinning(frames: &[Frame]) -> Option<Spinning> {
-    let from = frames.iter().position(|f| in_kernel(f) && slow_path(f).is_some())?;
+pub(crate) fn spinning(known: Catalogue, frames: &[Frame]) -> Option<Spinning> {
+    let from =
+        frames.iter().position(|f| in_kernel(f) && known.slow_path(&f.function).is_some())?;
     let rest = &frames[from..];
     let run_queue = rest.iter().any(|frame| frame.function.contains("rq_lock"));
-    let class = class(rest)?;
+    let class = class(known, rest)?;
     if class == Class::Spin && run_queue {
         return Some(Spinning { class, names: vec![RUN_QUEUE.to_owned()] });
     }
-    let names = kernel_naming_frames(rest);
+    let names = kernel_naming_frames(known, rest);
     (!names.is_empty()).then_some(Spinning { class, names })
 }
 
 /// The function that takes or gives back a sleeping lock, without waiting for it, where the stack
 /// ends.
-pub(crate) fn touching(frames: &[Frame]) -> Option<String> {
+pub(crate) fn touching(known: Catalogue, frames: &[Frame]) -> Option<String> {
     let kernel: Vec<&Frame> = frames.iter().take_while(|frame| in_kernel(frame)).collect();
     // Nothing but what the lock itself is made of may lie further in.
-    let at = kernel.iter().position(|frame| !kernel_plumbing(&frame.function))?;
+    let at = kernel.iter().position(|frame| !known.kernel_plumbing(&frame.function))?;
     let touched = at.checked_sub(1).map(|inner| kernel[inner])?;
-    kernel_touches(&touched.function).then(|| kernel[at].function.clone())
+    known.kernel_touches(&touched.function).then(|| kernel[at].function.clone())
 }
 
 const RUN_QUEUE: &str = "run-queue lock";
 
 /// Words for a lock whose stacks show `class_word` and whose first caller is `caller`.
-pub(crate) fn name(class_word: &str, caller: &str) -> String {
-    let has = |parts: &[&str]| parts.iter().any(|part| caller.contains(part));
+pub(crate) fn name(known: Catalogue, class_word: &str, caller: &str) -> String {
+    let mut classes = [Class::Rwsem, Class::Mutex, Class::Spin].into_iter();
+    let class = classes.find(|class| word(*class) == class_word);
     match class_word {
         SPIN if caller == RUN_QUEUE => RUN_QUEUE.to_owned(),
-        SPIN if caller.contains("futex") => format!("futex hash bucket ({caller})"),
-        RWSEM if has(&INODE) || INODE_WHOLE.contains(&caller) => {
-            format!("inode rwsem ({caller})")
-        }
-        RWSEM if has(&MEMORY) => format!("mmap_lock ({caller})"),
-        SPIN => format!("kernel spin lock in {caller}"),
         _ if caller.is_empty() => "kernel locks without a name".to_owned(),
         _ if caller.starts_with("0x") => format!("kernel lock at {caller}"),
-        _ => format!("kernel lock in {caller}"),
+        _ => match class.and_then(|class| known.kernel_lock(class, caller)) {
+            Some(name) => format!("{name} ({caller})"),
+            None if class == Some(Class::Spin) => format!("kernel spin lock in {caller}"),
+            None => format!("kernel lock in {caller}"),
+        },
     }
 }
-
-/// Parts of the names of functions that take an inode's rwsem: reads and writes of file systems,
-/// and the functions of the virtual file system that change or walk a directory.
-const INODE: [&str; 13] = [
-    "file_write_iter",
-    "file_read_iter",
-    "buffered_write",
-    "buffered_read",
-    "dio_write",
-    "dio_read",
-    "file_fallocate",
-    "shmem_fallocate",
-    "file_llseek",
-    "sync_file",
-    "vfs_",
-    "lookup_slow",
-    "setattr_prepare",
-];
-
-/// Whole names of the same.
-const INODE_WHOLE: [&str; 12] = [
-    "do_truncate",
-    "path_openat",
-    "open_last_lookups",
-    "filename_create",
-    "do_unlinkat",
-    "do_rmdir",
-    "do_renameat2",
-    "lock_rename",
-    "iterate_dir",
-    "chmod_common",
-    "chown_common",
-    "start_dirop",
-];
-
-/// Parts of the names of functions that take the lock of an address space.
-const MEMORY: [&str; 9] = [
-    "munmap",
-    "mmap",
-    "mprotect",
-    "mremap",
-    "madvise",
-    "page_fault",
-    "user_addr_fault",
-    "lock_mm_and_find_vma",
-    "sys_brk",
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::frames::names::KERNEL;
+
+    fn known() -> Catalogue {
+        Catalogue::built_in()
+    }
 
     fn stack(functions: &[&str]) -> Vec<Frame> {
         let frame =
@@ -181,8 +103,8 @@ mod tests {
     }
 
     fn named(functions: &[&str]) -> Option<String> {
-        let found = spinning(&stack(functions))?;
-        Some(name(found.class.word(), &found.names[0]))
+        let found = spinning(known(), &stack(functions))?;
+        Some(name(known(), word(found.class), &found.names[0]))
     }
 
     #[test]
@@ -234,7 +156,7 @@ mod tests {
 
     #[test]
     fn taking_and_giving_back_is_the_lock_s() {
-        let touched = |functions: &[&str]| touching(&stack(functions));
+        let touched = |functions: &[&str]| touching(known(), &stack(functions));
         assert_eq!(touched(&["mutex_unlock", "pipe_write", "vfs_write"]).unwrap(), "pipe_write");
         assert_eq!(touched(&["mutex_lock", "pipe_read"]).unwrap(), "pipe_read");
         assert_eq!(touched(&["copy_page_to_iter", "pipe_read"]), None);
@@ -247,6 +169,6 @@ mod tests {
         assert_eq!(named(&["copy_page", "shmem_file_write_iter", "vfs_write"]), None);
         assert_eq!(named(&["down_write", "shmem_file_write_iter"]), None);
         assert_eq!(named(&["osq_lock"]), None, "nothing names it");
-        assert_eq!(spinning(&[]), None);
+        assert_eq!(spinning(known(), &[]), None);
     }
 }

@@ -1,91 +1,243 @@
 //! Names of plumbing: which functions of libraries, runtimes, servers and the kernel stand between
-//! a program and what it waits for. All of them are in `names.toml`; here is what they mean.
+//! a program and what it waits for. All of them are in `names.toml`, to which a recipe may add;
+//! here is what they mean.
 
 use kneepoint_vocab::Frame;
-use serde::Deserialize;
-use std::sync::LazyLock;
+use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Parking, Runtime};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Base name under which kernel frames are recorded.
 pub(crate) const KERNEL: &str = "[kernel]";
 
 /// The file, read once.
-static NAMES: LazyLock<Names> =
+static BUILT_IN: LazyLock<Names> =
     LazyLock::new(|| toml::from_str(include_str!("names.toml")).unwrap_or_default());
 
-/// Everything that the file holds.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Names {
-    plumbing: Plumbing,
-    methods: Methods,
-    kind: Vec<Kind>,
-    c_library: CLibrary,
-    inside: Vec<Known>,
-    runtime: Vec<Known>,
-    manager: Vec<Manager>,
-    kernel: Kernel,
+/// The names that hold for a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Catalogue(&'static Names);
+
+impl Catalogue {
+    /// What is built in.
+    pub(crate) fn built_in() -> Self {
+        Self(&BUILT_IN)
+    }
+
+    /// What is built in, with what a recipe adds. A run's own names are kept until the program
+    /// ends: there are few, and all that is said of the run refers to them.
+    pub(crate) fn with(more: &Names) -> Self {
+        static KEPT: Mutex<Vec<(&'static Names, &'static Names)>> = Mutex::new(Vec::new());
+        if more.is_empty() {
+            return Self::built_in();
+        }
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, all)) = kept.iter().find(|(known, _)| *known == more) {
+            return Self(all);
+        }
+        let mut all = BUILT_IN.clone();
+        all.extend(more);
+        let all: &'static Names = Box::leak(Box::new(all));
+        kept.push((Box::leak(Box::new(more.clone())), all));
+        Self(all)
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Plumbing {
-    parts: Vec<String>,
-    prefixes: Vec<String>,
-    mutex_verbs: Vec<String>,
-    scaffold: Vec<String>,
-    primitives: Vec<String>,
-    primitive_parts: Vec<String>,
-}
+impl Catalogue {
+    /// Whether the frame is code of the C library.
+    pub(crate) fn in_c_library(self, frame: &Frame) -> bool {
+        begins(&frame.module, &self.0.c_library.modules)
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Methods {
-    names: Vec<String>,
-    libraries: Vec<String>,
-}
+    /// Whether the function only starts a thread or passes on a call.
+    pub(crate) fn is_scaffold(self, function: &str) -> bool {
+        is_one(function, &self.0.plumbing.scaffold)
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Kind {
-    word: String,
-    parts: Vec<String>,
-}
+    /// Whether the function is an operation on a single word, whose time is its caller's.
+    pub(crate) fn is_primitive(self, function: &str) -> bool {
+        let known = &self.0.plumbing;
+        begins(function, &known.primitives) || holds(function, &known.primitive_parts)
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CLibrary {
-    modules: Vec<String>,
-}
+    /// Whether the function is a method of a lock that the program itself has written.
+    pub(crate) fn is_own_lock(self, function: &str) -> bool {
+        let lower = function.to_ascii_lowercase();
+        let known = &self.0.methods;
+        !self.is_worded(function, &lower)
+            && method(&lower).is_some_and(|(of, name)| {
+                is_one(name, &known.names) && !self.of_library(of) && !begins(of, &known.libraries)
+            })
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Known {
-    name: String,
-    functions: Vec<String>,
-    parts: Vec<String>,
-}
+    /// A type may stand in namespaces: `innodb::ssux_lock_impl<true>`.
+    fn of_library(self, of: &str) -> bool {
+        let libraries = &self.0.methods.libraries;
+        of.split("::").any(|part| begins(part, libraries))
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Manager {
-    #[allow(dead_code, reason = "tells readers of the file whose functions these are")]
-    of: String,
-    sleep: Vec<String>,
-    wake: Vec<String>,
-}
+    fn is_worded(self, function: &str, lower: &str) -> bool {
+        let words = &self.0.plumbing;
+        self.is_scaffold(function)
+            || holds(lower, &words.parts)
+            || (lower.contains("mutex") && holds(lower, &words.mutex_verbs))
+            || begins(function, &words.prefixes)
+            || self.is_primitive(function)
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Kernel {
-    plumbing: Vec<String>,
-    plumbing_whole: Vec<String>,
-    touches: Vec<String>,
-    calls: Vec<String>,
-    entries: Vec<String>,
-    page_faults: Vec<String>,
-    interrupts: Vec<String>,
-    switching: Vec<String>,
-    waiting_calls: Vec<String>,
+    /// Whether the function is plumbing of user locks: it names nothing.
+    pub(crate) fn is_plumbing(self, function: &str) -> bool {
+        let lower = function.to_ascii_lowercase();
+        let known = &self.0.methods;
+        self.is_worded(function, &lower)
+            || self.manager_sleeps(function)
+            || self.manager_wakes(function)
+            || method(&lower).is_some_and(|(of, name)| {
+                is_one(name, &known.names) && (self.of_library(of) || begins(of, &known.libraries))
+            })
+    }
+
+    /// The lock inside a library that the function takes.
+    pub(crate) fn inside(self, function: &str) -> Option<&'static str> {
+        let bare = function.trim_start_matches("__GI_");
+        known(&self.0.inside, bare)
+    }
+
+    /// The lock of a language's runtime that the function takes, gives or sleeps for.
+    pub(crate) fn runtime(self, function: &str) -> Option<&'static str> {
+        let bare = function.split(['(', ' ']).next().unwrap_or(function);
+        let one = self.0.runtime.iter().find(|runtime| is_one(bare, &runtime.functions));
+        one.map(|runtime| runtime.name.as_str())
+    }
+
+    /// The lock of a language's runtime that functions without a name wait for: those of `module`,
+    /// on behalf of `caller`.
+    pub(crate) fn stripped_runtime(self, module: &str, caller: &str) -> Option<&'static str> {
+        let fits = |one: &&Runtime| begins(module, &one.modules) && is_one(caller, &one.callers);
+        self.0.runtime.iter().find(fits).map(|runtime| runtime.name.as_str())
+    }
+
+    /// Whether this is what a runtime's lock is called.
+    pub(crate) fn is_runtime_lock(self, name: &str) -> bool {
+        self.runtime_frame(name).is_some()
+    }
+
+    /// The function that a runtime's lock of this name goes by.
+    pub(crate) fn runtime_frame(self, name: &str) -> Option<&'static str> {
+        let one = self.0.runtime.iter().find(|runtime| runtime.name == name);
+        one.map(|runtime| runtime.frame.as_str())
+    }
+
+    /// The runtime in whose variable a word lies: `libpython3.11.so.1.0:_PyRuntime+0x1b0`.
+    pub(crate) fn variable_of_runtime(self, word: &str) -> Option<&'static str> {
+        let (module, variable) = word.split_once(':')?;
+        let variable = variable.split('+').next().unwrap_or(variable);
+        let fits =
+            |one: &&Runtime| begins(module, &one.modules) && is_one(variable, &one.variables);
+        self.0.runtime.iter().find(fits).map(|runtime| runtime.name.as_str())
+    }
+
+    /// Where an object begins, and how long it is, of which threads wait for the word at `address`
+    /// within `function`; absent where the function is not known to wait for a part of something.
+    pub(crate) fn object(self, function: &str, address: u64) -> Option<(u64, u64)> {
+        self.0.object.iter().find_map(|object| {
+            let begin =
+                |at: &u64| address.checked_sub(*at).filter(|from| *from % object.align == 0);
+            let words = object.words.iter().find(|words| holds(function, &words.parts))?;
+            Some((words.at.iter().find_map(begin)?, object.extent))
+        })
+    }
+
+    /// What kind of lock the function shows: `mutex`, `condition` ...
+    pub(crate) fn kind(self, function: &str) -> Option<&'static str> {
+        let lower = function.to_ascii_lowercase();
+        self.0.kind.iter().find(|kind| holds(&lower, &kind.parts)).map(|kind| kind.word.as_str())
+    }
+
+    /// Whether what is called by this word of [`kind`] is a lock.
+    pub(crate) fn is_lock(self, word: &str) -> bool {
+        self.0.kind.iter().any(|kind| kind.word == word && kind.lock)
+    }
+
+    /// Runtimes that park threads at places of their own.
+    pub(crate) fn parking(self) -> impl Iterator<Item = &'static Parking> {
+        self.0.parking.iter()
+    }
+
+    /// Whether those who wait for a lock manager that polls stand in the function.
+    pub(crate) fn manager_sleeps(self, function: &str) -> bool {
+        self.0.manager.iter().any(|manager| is_one(function, &manager.sleep))
+    }
+
+    /// Whether the function is a lock manager's that wakes those who wait so.
+    pub(crate) fn manager_wakes(self, function: &str) -> bool {
+        self.0.manager.iter().any(|manager| is_one(function, &manager.wake))
+    }
+
+    /// Whether a kernel function is lock machinery or the scheduler.
+    pub(crate) fn kernel_plumbing(self, function: &str) -> bool {
+        let known = &self.0.kernel;
+        holds(function, &known.plumbing) || is_one(function, &known.plumbing_whole)
+    }
+
+    /// Whether a kernel function takes or gives back a lock without waiting for it.
+    pub(crate) fn kernel_touches(self, function: &str) -> bool {
+        is_one(function, &self.0.kernel.touches)
+    }
+
+    /// `__x64_sys_futex` and its like on other architectures -> `futex`.
+    pub(crate) fn system_call(self, function: &str) -> Option<&str> {
+        let prefixes = &self.0.kernel.calls;
+        let name = prefixes.iter().find_map(|prefix| function.strip_prefix(prefix.as_str()));
+        name.filter(|name| !name.is_empty())
+    }
+
+    /// Whether a kernel function lies outside every system call's own.
+    pub(crate) fn is_entry(self, function: &str) -> bool {
+        begins(function, &self.0.kernel.entries)
+    }
+
+    /// Whether a kernel function serves a page fault.
+    pub(crate) fn is_page_fault(self, function: &str) -> bool {
+        holds(function, &self.0.kernel.page_faults)
+    }
+
+    /// Whether a kernel function serves an interrupt.
+    pub(crate) fn is_interrupt(self, function: &str) -> bool {
+        holds(function, &self.0.kernel.interrupts)
+    }
+
+    /// Whether a kernel function puts a thread to sleep or wakes one.
+    pub(crate) fn is_switching(self, function: &str) -> bool {
+        begins(function, &self.0.kernel.switching)
+    }
+
+    /// The class of kernel lock whose slow path the function is.
+    pub(crate) fn slow_path(self, function: &str) -> Option<KernelLockClass> {
+        let mut paths = self.0.kernel.slow_path.iter();
+        paths.find(|path| holds(function, &path.parts)).map(|path| path.class)
+    }
+
+    /// What a kernel lock is called of which its caller tells.
+    pub(crate) fn kernel_lock(self, class: KernelLockClass, caller: &str) -> Option<&'static str> {
+        let mut locks = self.0.kernel.lock.iter().filter(|lock| lock.class == class);
+        let found = locks.find(|l| holds(caller, &l.parts) || is_one(caller, &l.functions));
+        found.map(|lock| lock.name.as_str())
+    }
+
+    /// Whether requests come or answers go by the system call.
+    pub(crate) fn is_exchange(self, call: &str) -> bool {
+        is_one(call, &self.0.kernel.exchange_calls)
+    }
+
+    /// Whether requests come by the system call of this number, as `x86_64` counts.
+    pub(crate) fn is_receiving(self, call: i32) -> bool {
+        self.0.kernel.receiving.contains(&call)
+    }
+
+    /// Whether a system call does nothing but wait or wake.
+    pub(crate) fn is_waiting_call(self, call: &str) -> bool {
+        is_one(call, &self.0.kernel.waiting_calls)
+    }
 }
 
 fn holds(text: &str, parts: &[String]) -> bool {
@@ -105,16 +257,6 @@ pub(crate) fn in_kernel(frame: &Frame) -> bool {
     frame.module == KERNEL
 }
 
-/// Whether the frame is code of the C library.
-pub(crate) fn in_c_library(frame: &Frame) -> bool {
-    begins(&frame.module, &NAMES.c_library.modules)
-}
-
-/// Whether the function only starts a thread or passes on a call.
-pub(crate) fn is_scaffold(function: &str) -> bool {
-    is_one(function, &NAMES.plumbing.scaffold)
-}
-
 /// Whether nothing but an address is known of the function: `mariadbd+0xde2c20`.
 pub(crate) fn is_unnamed(function: &str) -> bool {
     function.rsplit_once("+0x").is_some_and(|(_, offset)| {
@@ -122,139 +264,25 @@ pub(crate) fn is_unnamed(function: &str) -> bool {
     })
 }
 
-/// Whether the function is an operation on a single word, whose time is its caller's.
-pub(crate) fn is_primitive(function: &str) -> bool {
-    let known = &NAMES.plumbing;
-    begins(function, &known.primitives) || holds(function, &known.primitive_parts)
-}
-
 /// The type and the method, without arguments and types: `Fifo::lock(int)` -> `Fifo`, `lock`.
 fn method(lower: &str) -> Option<(&str, &str)> {
     lower.split('(').next().unwrap_or(lower).rsplit_once("::")
 }
 
-/// Whether the function is a method of a lock that the program itself has written.
-pub(crate) fn is_own_lock(function: &str) -> bool {
-    let lower = function.to_ascii_lowercase();
-    let known = &NAMES.methods;
-    !is_worded(function, &lower)
-        && method(&lower).is_some_and(|(of, name)| {
-            is_one(name, &known.names) && !of_library(of) && !begins(of, &known.libraries)
-        })
-}
-
-/// A type may stand in namespaces: `innodb::ssux_lock_impl<true>`.
-fn of_library(of: &str) -> bool {
-    let libraries = &NAMES.methods.libraries;
-    of.split("::").any(|part| begins(part, libraries))
-}
-
-fn is_worded(function: &str, lower: &str) -> bool {
-    let words = &NAMES.plumbing;
-    is_scaffold(function)
-        || holds(lower, &words.parts)
-        || (lower.contains("mutex") && holds(lower, &words.mutex_verbs))
-        || begins(function, &words.prefixes)
-        || is_primitive(function)
-}
-
-/// Whether the function is plumbing of user locks: it names nothing.
-pub(crate) fn is_plumbing(function: &str) -> bool {
-    let lower = function.to_ascii_lowercase();
-    let known = &NAMES.methods;
-    is_worded(function, &lower)
-        || manager_sleeps(function)
-        || manager_wakes(function)
-        || method(&lower).is_some_and(|(of, name)| {
-            is_one(name, &known.names) && (of_library(of) || begins(of, &known.libraries))
-        })
-}
-
-/// The lock inside a library that the function takes.
-pub(crate) fn inside(function: &str) -> Option<&'static str> {
-    let bare = function.trim_start_matches("__GI_");
-    known(&NAMES.inside, bare)
-}
-
-/// The lock of a language's runtime that the function takes, gives or sleeps for.
-pub(crate) fn runtime(function: &str) -> Option<&'static str> {
-    known(&NAMES.runtime, function.split(['(', ' ']).next().unwrap_or(function))
-}
-
-fn known(list: &'static [Known], function: &str) -> Option<&'static str> {
+fn known(list: &'static [Inside], function: &str) -> Option<&'static str> {
     let one = list
         .iter()
         .find(|known| is_one(function, &known.functions) || holds(function, &known.parts));
     one.map(|known| known.name.as_str())
 }
 
-/// Whether this is what a runtime's lock is called.
-pub(crate) fn is_runtime_lock(name: &str) -> bool {
-    NAMES.runtime.iter().any(|runtime| runtime.name == name)
-}
-
-/// What kind of lock the function shows: `mutex`, `condition` ...
-pub(crate) fn kind(function: &str) -> Option<&'static str> {
-    let lower = function.to_ascii_lowercase();
-    NAMES.kind.iter().find(|kind| holds(&lower, &kind.parts)).map(|kind| kind.word.as_str())
-}
-
-/// Whether those who wait for a lock manager that polls stand in the function.
-pub(crate) fn manager_sleeps(function: &str) -> bool {
-    NAMES.manager.iter().any(|manager| is_one(function, &manager.sleep))
-}
-
-/// Whether the function is a lock manager's that wakes those who wait so.
-pub(crate) fn manager_wakes(function: &str) -> bool {
-    NAMES.manager.iter().any(|manager| is_one(function, &manager.wake))
-}
-
-/// Whether a kernel function is lock machinery or the scheduler.
-pub(crate) fn kernel_plumbing(function: &str) -> bool {
-    let known = &NAMES.kernel;
-    holds(function, &known.plumbing) || is_one(function, &known.plumbing_whole)
-}
-
-/// Whether a kernel function takes or gives back a lock without waiting for it.
-pub(crate) fn kernel_touches(function: &str) -> bool {
-    is_one(function, &NAMES.kernel.touches)
-}
-
-/// `__x64_sys_futex` and its like on other architectures -> `futex`.
-pub(crate) fn system_call(function: &str) -> Option<&str> {
-    let prefixes = &NAMES.kernel.calls;
-    let name = prefixes.iter().find_map(|prefix| function.strip_prefix(prefix.as_str()));
-    name.filter(|name| !name.is_empty())
-}
-
-/// Whether a kernel function lies outside every system call's own.
-pub(crate) fn is_entry(function: &str) -> bool {
-    begins(function, &NAMES.kernel.entries)
-}
-
-/// Whether a kernel function serves a page fault.
-pub(crate) fn is_page_fault(function: &str) -> bool {
-    holds(function, &NAMES.kernel.page_faults)
-}
-
-/// Whether a kernel function serves an interrupt.
-pub(crate) fn is_interrupt(function: &str) -> bool {
-    holds(function, &NAMES.kernel.interrupts)
-}
-
-/// Whether a kernel function puts a thread to sleep or wakes one.
-pub(crate) fn is_switching(function: &str) -> bool {
-    begins(function, &NAMES.kernel.switching)
-}
-
-/// Whether a system call does nothing but wait or wake.
-pub(crate) fn is_waiting_call(call: &str) -> bool {
-    is_one(call, &NAMES.kernel.waiting_calls)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn known() -> Catalogue {
+        Catalogue::built_in()
+    }
 
     #[test]
     fn the_file_is_read() {
@@ -280,14 +308,47 @@ mod tests {
             "start_thread",
             "core::sync::atomic::atomic_load<u32>",
         ] {
-            assert!(is_plumbing(function), "{function}");
-            assert!(!is_own_lock(function), "{function}");
+            assert!(known().is_plumbing(function), "{function}");
+            assert!(!known().is_own_lock(function), "{function}");
         }
         for function in
             ["sqlite3BtreeEnter", "ha_commit_trans", "app::ledger::post", "XactLockTableWait"]
         {
-            assert!(!is_plumbing(function) && !is_own_lock(function), "{function}");
+            assert!(!known().is_plumbing(function) && !known().is_own_lock(function), "{function}");
         }
+    }
+
+    #[test]
+    fn every_lock_library_is_known() {
+        for (library, functions) in [
+            ("glibc", ["__lll_lock_wait", "pthread_rwlock_wrlock"]),
+            (
+                "parking_lot",
+                ["parking_lot::raw_mutex::RawMutex::lock_slow", "lock_api::Mutex::lock"],
+            ),
+            ("std", ["std::sys::sync::condvar::futex::Condvar::wait", "std::sync::mpmc::recv"]),
+            ("abseil", ["absl::lts::Mutex::LockSlow", "AbslInternalPerThreadSemWait_lts"]),
+            ("folly", ["folly::SharedMutexImpl<false>::lockShared", "folly::Baton<true>::wait"]),
+            ("libuv", ["uv_mutex_lock", "uv_cond_timedwait"]),
+            ("InnoDB", ["PolicyMutex<TTASEventMutex>::enter", "sync_array_wait_event"]),
+            ("SQLite", ["sqlite3_mutex_enter", "lockBtreeMutex"]),
+            ("PostgreSQL", ["LWLockAcquire", "WaitEventSetWait"]),
+            ("RocksDB", ["rocksdb::port::Mutex::Lock", "rocksdb::InstrumentedCondVar::Wait"]),
+            ("Go", ["sync.(*Mutex).lockSlow", "runtime.semacquire1"]),
+            ("JVM", ["ObjectMonitor::enter(JavaThread*)", "Unsafe_Park"]),
+        ] {
+            for function in functions {
+                assert!(known().is_plumbing(function), "{library}: {function}");
+            }
+        }
+        for (allocator, module) in
+            [("jemalloc", "libjemalloc.so.2"), ("tcmalloc", "libtcmalloc.so")]
+        {
+            assert_eq!(known().stripped_runtime(module, "malloc"), Some(allocator));
+        }
+        assert_eq!(known().runtime("je_malloc_mutex_lock_slow"), Some("jemalloc"));
+        assert_eq!(known().kind("ObjectMonitor::enter(JavaThread*)"), Some("Java monitor"));
+        assert_eq!(known().kind("ObjectMonitor::wait(long)"), Some("condition"));
     }
 
     #[test]
@@ -298,50 +359,91 @@ mod tests {
             "<app::Gate as Lock>::lock",
             "Fifo::unlock()",
         ] {
-            assert!(is_own_lock(function) && !is_plumbing(function), "{function}");
+            assert!(known().is_own_lock(function) && !known().is_plumbing(function), "{function}");
         }
     }
 
     #[test]
     fn locks_inside_libraries_and_runtimes_have_names() {
-        assert_eq!(inside("__GI__IO_fwrite"), Some("stdio stream"));
-        assert_eq!(inside("_int_malloc"), Some("malloc"));
-        assert_eq!(inside("__random"), Some("random"));
-        assert_eq!(inside("__GI___dl_iterate_phdr"), Some("dl_iterate_phdr"));
-        assert_eq!(inside("qsort"), None);
-        assert_eq!(runtime("take_gil"), Some("Python interpreter lock"));
-        assert_eq!(runtime("runtime.notesleep"), Some("Go scheduler"));
-        assert_eq!(runtime("main.work"), None);
+        assert_eq!(known().inside("__GI__IO_fwrite"), Some("stdio stream"));
+        assert_eq!(known().inside("_int_malloc"), Some("malloc"));
+        assert_eq!(known().inside("__random"), Some("random"));
+        assert_eq!(known().inside("__GI___dl_iterate_phdr"), Some("dl_iterate_phdr"));
+        assert_eq!(known().inside("qsort"), None);
+        assert_eq!(known().runtime("take_gil"), Some("Python interpreter lock"));
+        assert_eq!(known().runtime("runtime.notesleep"), Some("Go scheduler"));
+        assert_eq!(known().runtime("main.work"), None);
+        let python = Some("Python interpreter lock");
+        assert_eq!(known().stripped_runtime("python3.11", "PyEval_RestoreThread"), python);
+        assert_eq!(known().stripped_runtime("python3.11", "PyThread_acquire_lock_timed"), None);
+        assert_eq!(known().stripped_runtime("app", "PyEval_RestoreThread"), None);
+        assert_eq!(known().runtime_frame("Python interpreter lock"), Some("take_gil"));
+        assert_eq!(known().variable_of_runtime("libpython3.11.so.1.0:_PyRuntime+0x1b0"), python);
+        assert_eq!(known().variable_of_runtime("app:_PyRuntime"), None);
+    }
+
+    #[test]
+    fn words_of_an_object_tell_where_it_begins() {
+        let condition = Some((0x1000, 48));
+        assert_eq!(known().object("pthread_cond_timedwait", 0x1028), condition);
+        assert_eq!(known().object("pthread_cond_wait", 0x102c), condition);
+        assert_eq!(known().object("__pthread_mutex_cond_lock", 0x1030), Some((0x1030, 40)));
+        assert_eq!(known().object("pthread_rwlock_wrlock", 0x100c), Some((0x1000, 56)));
+        let rust = "std::sys::sync::rwlock::futex::RwLock::write_contended";
+        assert_eq!(known().object(rust, 0x2004), Some((0x2000, 8)));
+        assert_eq!(known().object("pthread_mutex_lock", 0x1001), None, "no address of a mutex");
+        assert_eq!(known().object("main", 0x1000), None);
     }
 
     #[test]
     fn kinds_are_recognised_by_the_first_word_that_fits() {
-        assert_eq!(kind("std::sync::barrier::Barrier::wait"), Some("barrier"));
-        assert_eq!(kind("std::sync::mpmc::list::Channel<T>::recv"), Some("channel"));
-        assert_eq!(kind("pthread_cond_wait"), Some("condition"));
-        assert_eq!(kind("pthread_rwlock_rdlock"), Some("reader-writer lock"));
-        assert_eq!(kind("__new_sem_wait_slow64"), Some("semaphore"));
-        assert_eq!(kind("pthread_mutex_cond_lock"), Some("mutex"));
-        assert_eq!(kind("work"), None);
+        assert_eq!(known().kind("std::sync::barrier::Barrier::wait"), Some("barrier"));
+        assert_eq!(known().kind("std::sync::mpmc::list::Channel<T>::recv"), Some("channel"));
+        assert_eq!(known().kind("pthread_cond_wait"), Some("condition"));
+        assert_eq!(known().kind("pthread_rwlock_rdlock"), Some("reader-writer lock"));
+        assert_eq!(known().kind("__new_sem_wait_slow64"), Some("semaphore"));
+        assert_eq!(known().kind("pthread_mutex_cond_lock"), Some("mutex"));
+        assert_eq!(known().kind("work"), None);
+        assert_eq!(known().kind("LWLockAcquire"), Some("semaphore"));
+        assert!(
+            known().is_lock("mutex")
+                && known().is_lock("semaphore")
+                && !known().is_lock("condition")
+        );
+        assert!(
+            !known().is_lock("barrier")
+                && !known().is_lock("channel")
+                && !known().is_lock("something else")
+        );
     }
 
     #[test]
     fn lock_managers_that_poll_sleep_and_wake() {
-        assert!(manager_sleeps("ProcSleep") && !manager_sleeps("ProcLockWakeup"));
-        assert!(manager_wakes("ProcLockWakeup") && !manager_wakes("PostgresMain"));
+        assert!(known().manager_sleeps("ProcSleep") && !known().manager_sleeps("ProcLockWakeup"));
+        assert!(known().manager_wakes("ProcLockWakeup") && !known().manager_wakes("PostgresMain"));
     }
 
     #[test]
     fn the_kernel_s_functions_are_distinguished() {
-        assert_eq!(system_call("__x64_sys_futex"), Some("futex"));
-        assert_eq!(system_call("ksys_read"), Some("read"));
-        assert_eq!(system_call("vfs_read"), None);
-        assert!(is_entry("entry_SYSCALL_64_after_hwframe") && !is_entry("vfs_read"));
-        assert!(is_page_fault("asm_exc_page_fault") && is_interrupt("asm_sysvec_call_function"));
-        assert!(kernel_plumbing("rwsem_down_write_slowpath") && !kernel_plumbing("pipe_write"));
-        assert!(kernel_touches("mutex_unlock") && !kernel_touches("pipe_write"));
-        assert!(is_switching("finish_task_switch.isra.0") && !is_switching("copy_page"));
-        assert!(is_waiting_call("kill") && !is_waiting_call("write"));
+        assert_eq!(known().system_call("__x64_sys_futex"), Some("futex"));
+        assert_eq!(known().system_call("ksys_read"), Some("read"));
+        assert_eq!(known().system_call("vfs_read"), None);
+        assert!(
+            known().is_entry("entry_SYSCALL_64_after_hwframe") && !known().is_entry("vfs_read")
+        );
+        assert!(
+            known().is_page_fault("asm_exc_page_fault")
+                && known().is_interrupt("asm_sysvec_call_function")
+        );
+        assert!(
+            known().kernel_plumbing("rwsem_down_write_slowpath")
+                && !known().kernel_plumbing("pipe_write")
+        );
+        assert!(known().kernel_touches("mutex_unlock") && !known().kernel_touches("pipe_write"));
+        assert!(
+            known().is_switching("finish_task_switch.isra.0") && !known().is_switching("copy_page")
+        );
+        assert!(known().is_waiting_call("kill") && !known().is_waiting_call("write"));
     }
 
     #[test]
@@ -353,7 +455,10 @@ mod tests {
     #[test]
     fn modules_of_the_c_library() {
         let frame = |module: &str| Frame { function: String::new(), module: module.to_owned() };
-        assert!(in_c_library(&frame("libc.so.6")) && in_c_library(&frame("ld-linux-x86-64.so.2")));
-        assert!(!in_c_library(&frame("mariadbd")) && in_kernel(&frame("[kernel]")));
+        assert!(
+            known().in_c_library(&frame("libc.so.6"))
+                && known().in_c_library(&frame("ld-linux-x86-64.so.2"))
+        );
+        assert!(!known().in_c_library(&frame("mariadbd")) && in_kernel(&frame("[kernel]")));
     }
 }

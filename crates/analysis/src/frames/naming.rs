@@ -6,10 +6,7 @@
 //! only the address is known are machinery too, as long as a frame further out has a name: what
 //! calls the futex in a stripped program is mostly a lock's own wrapper.
 
-use crate::frames::names::{
-    in_c_library, in_kernel, inside, is_own_lock, is_plumbing, is_primitive, is_scaffold,
-    is_unnamed, is_waiting_call, kernel_plumbing, kind, manager_sleeps, manager_wakes, runtime,
-};
+use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
 use kneepoint_vocab::Frame;
 
 /// The word for a lock whose stacks do not tell which kind it is.
@@ -22,10 +19,16 @@ pub(crate) const LOCK: &str = "lock";
 /// function of the library that was called. Where everything is machinery the innermost user frame
 /// outside the C library stands in, so that a wait is not left without any name that its stack
 /// offers.
-pub(crate) fn naming_frames(frames: &[Frame]) -> Vec<String> {
+pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
     // Whatever a runtime's function calls, it calls for the runtime's lock.
-    let runtime_at = frames.iter().rposition(|f| !in_kernel(f) && runtime(&f.function).is_some());
+    let runtime_at =
+        frames.iter().rposition(|f| !in_kernel(f) && known.runtime(&f.function).is_some());
     let frames = &frames[runtime_at.unwrap_or(0)..];
+    if let Some(name) = runtime_without_names(known, frames) {
+        let callers = frames.iter().filter(|f| !in_kernel(f) && !known.in_c_library(f));
+        let callers = callers.map(|frame| frame.function.as_str()).filter(|name| !is_unnamed(name));
+        return std::iter::once(name).chain(callers).map(str::to_owned).collect();
+    }
     let user = || frames.iter().filter(|frame| !in_kernel(frame));
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: String| {
@@ -33,36 +36,67 @@ pub(crate) fn naming_frames(frames: &[Frame]) -> Vec<String> {
             names.push(name);
         }
     };
-    let library = user().take_while(|frame| in_c_library(frame)).collect::<Vec<_>>();
-    let mut known = false;
-    for name in library.iter().filter_map(|frame| inside(&frame.function)) {
+    let library = user().take_while(|frame| known.in_c_library(frame)).collect::<Vec<_>>();
+    let mut is_known = false;
+    for name in library.iter().filter_map(|frame| known.inside(&frame.function)) {
         add(name.to_owned());
-        known = true;
+        is_known = true;
     }
-    let caller = user().find(|frame| !in_c_library(frame)).map(|frame| frame.function.as_str());
-    if let Some(name) = inside_c_library(&library, caller).filter(|_| !known) {
+    let caller =
+        user().find(|frame| !known.in_c_library(frame)).map(|frame| frame.function.as_str());
+    if let Some(name) = inside_c_library(known, &library, caller).filter(|_| !is_known) {
         add(name);
     }
-    for frame in user().filter(|frame| !in_c_library(frame)) {
-        if let Some(name) = runtime(&frame.function) {
+    for frame in user().filter(|frame| !known.in_c_library(frame)) {
+        if let Some(name) = known.runtime(&frame.function) {
             add(name.to_owned());
-        } else if !is_plumbing(&frame.function) && !is_unnamed(&frame.function) {
+        } else if !known.is_plumbing(bare(frame)) && !is_unnamed(&frame.function) {
             add(frame.function.clone());
         }
     }
     if names.is_empty() {
-        let stands_in = user().find(|frame| !in_c_library(frame) && !is_scaffold(&frame.function));
+        let stands_in =
+            user().find(|frame| !known.in_c_library(frame) && !known.is_scaffold(&frame.function));
         names.extend(stands_in.map(|frame| frame.function.clone()));
     }
     names
 }
 
+/// The function without the name of the program's own crate: in a program called `rwlock` a
+/// function `rwlock::update` is nobody's lock.
+fn bare(frame: &Frame) -> &str {
+    let Some((crate_name, rest)) = frame.function.split_once("::") else { return &frame.function };
+    let file = frame.module.split(".so").next().unwrap_or_default();
+    let file = file.strip_prefix("lib").filter(|_| file != frame.module).unwrap_or(file);
+    let same = crate_name.len() == file.len()
+        && crate_name.bytes().zip(file.bytes()).all(|(a, b)| a == b || (a == b'_' && b == b'-'));
+    if same { rest } else { &frame.function }
+}
+
+/// The lock of a stripped runtime: between a wait of the C library and a function that the runtime
+/// exports lie only functions of the runtime, at least one, of which nothing but the address is
+/// known.
+fn runtime_without_names(known: Catalogue, frames: &[Frame]) -> Option<&'static str> {
+    let mut user = frames.iter().filter(|frame| !in_kernel(frame)).peekable();
+    let mut called = None;
+    while let Some(frame) = user.next_if(|frame| known.in_c_library(frame)) {
+        called = Some(frame);
+    }
+    called.filter(|frame| known.is_plumbing(bare(frame)))?;
+    let first = user.next().filter(|frame| is_unnamed(&frame.function))?;
+    let caller = user.find(|frame| !is_unnamed(&frame.function))?;
+    (caller.module == first.module)
+        .then(|| known.stripped_runtime(&first.module, &caller.function))
+        .flatten()
+}
+
 /// A lock that the C library holds for itself, by the function of it that was called: the outermost
 /// of its frames, unless that one is a lock's own, or only passes a call on.
-fn inside_c_library(library: &[&Frame], caller: Option<&str>) -> Option<String> {
+fn inside_c_library(known: Catalogue, library: &[&Frame], caller: Option<&str>) -> Option<String> {
     let called = library.last()?;
     let own = |frame: &&&Frame| {
-        is_plumbing(&frame.function) || is_waiting_call(frame.function.trim_start_matches('_'))
+        known.is_plumbing(bare(frame))
+            || known.is_waiting_call(frame.function.trim_start_matches('_'))
     };
     if library.iter().any(|frame| own(&frame)) && (own(&called) || is_unnamed(&called.function)) {
         return None;
@@ -75,51 +109,56 @@ fn inside_c_library(library: &[&Frame], caller: Option<&str>) -> Option<String> 
 }
 
 /// Whether the innermost user frame is lock machinery, whatever the kernel does below it.
-pub(crate) fn begins_in_machinery(frames: &[Frame]) -> bool {
+pub(crate) fn begins_in_machinery(known: Catalogue, frames: &[Frame]) -> bool {
     let user = frames.iter().find(|frame| !in_kernel(frame));
     user.is_some_and(|frame| {
-        is_plumbing(&frame.function)
-            || is_own_lock(&frame.function)
-            || { in_c_library(frame) && is_unnamed(&frame.function) }
-            || runtime(&frame.function).is_some()
+        known.is_plumbing(bare(frame))
+            || known.is_own_lock(&frame.function)
+            || { known.in_c_library(frame) && is_unnamed(&frame.function) }
+            || known.runtime(&frame.function).is_some()
     })
 }
 
 /// Whether the stack has a frame of a lock manager that wakes those who poll for its locks.
-pub(crate) fn wakes_by_manager(frames: &[Frame]) -> bool {
-    frames.iter().any(|frame| manager_wakes(&frame.function))
+pub(crate) fn wakes_by_manager(known: Catalogue, frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| known.manager_wakes(&frame.function))
 }
 
 /// Frames that may name the lock which a polling thread waits for, innermost first; absent where
 /// its stack shows none.
-pub(crate) fn polled_names(frames: &[Frame]) -> Option<Vec<String>> {
-    let outermost = frames.iter().rposition(|frame| manager_sleeps(&frame.function))?;
-    Some(naming_frames(&frames[outermost + 1..]))
+pub(crate) fn polled_names(known: Catalogue, frames: &[Frame]) -> Option<Vec<String>> {
+    let outermost = frames.iter().rposition(|frame| known.manager_sleeps(&frame.function))?;
+    Some(naming_frames(known, &frames[outermost + 1..]))
 }
 
 /// The innermost user function whose time a stack shows: operations on single words are a part of
 /// it.
-pub(crate) fn working_function(frames: &[Frame]) -> Option<&Frame> {
-    frames.iter().find(|frame| !is_primitive(&frame.function)).or(frames.first())
+pub(crate) fn working_function(known: Catalogue, frames: &[Frame]) -> Option<&Frame> {
+    frames.iter().find(|frame| !known.is_primitive(&frame.function)).or(frames.first())
 }
 
 /// The frames that may name a kernel lock: kernel functions outside the lock's slow path and
 /// the scheduler, innermost first.
-pub(crate) fn kernel_naming_frames(frames: &[Frame]) -> Vec<String> {
+pub(crate) fn kernel_naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
     let kernel = frames.iter().filter(|frame| in_kernel(frame));
-    kernel.map(|frame| frame.function.clone()).filter(|name| !kernel_plumbing(name)).collect()
+    kernel.map(|frame| frame.function.clone()).filter(|name| !known.kernel_plumbing(name)).collect()
 }
 
 /// What the innermost telling frame shows: `mutex`, `condition` ... A condition variable that takes
 /// its mutex again is a mutex wait: the mutex frame lies further in.
-pub(crate) fn machinery(frames: &[Frame]) -> &'static str {
+pub(crate) fn machinery(known: Catalogue, frames: &[Frame]) -> &'static str {
     let user = frames.iter().filter(|frame| !in_kernel(frame));
-    user.filter_map(|frame| kind(&frame.function)).next().unwrap_or(LOCK)
+    user.filter_map(|frame| known.kind(bare(frame))).next().unwrap_or(LOCK)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn known() -> Catalogue {
+        Catalogue::built_in()
+    }
+
     use crate::frames::names::KERNEL;
 
     fn stack(frames: &[(&str, &str)]) -> Vec<Frame> {
@@ -146,9 +185,9 @@ mod tests {
             ("sqlite3_step", "kneepoint"),
             ("start_thread", "libc.so.6"),
         ]);
-        let names = naming_frames(&frames);
+        let names = naming_frames(known(), &frames);
         assert_eq!(&names[..2], ["sqlite3BtreeEnter", "sqlite3VdbeEnter"]);
-        assert_eq!(machinery(&frames), "mutex");
+        assert_eq!(machinery(known(), &frames), "mutex");
     }
 
     #[test]
@@ -158,14 +197,14 @@ mod tests {
             ("_int_free", "libc.so.6"),
             ("my_free", "mariadbd"),
         ]);
-        assert_eq!(naming_frames(&frames), ["malloc", "my_free"]);
+        assert_eq!(naming_frames(known(), &frames), ["malloc", "my_free"]);
         let unnamed = stack(&[("libc.so.6+0x8f1", "libc.so.6"), ("handle", "app")]);
-        assert_eq!(naming_frames(&unnamed)[0], "libc.so.6 called by handle");
+        assert_eq!(naming_frames(known(), &unnamed)[0], "libc.so.6 called by handle");
         let public = [("libc.so.6+0x8f1", "libc.so.6"), ("localtime_r", "libc.so.6")];
-        assert_eq!(naming_frames(&stack(&public))[0], "localtime_r");
+        assert_eq!(naming_frames(known(), &stack(&public))[0], "localtime_r");
         let wrapped = [("libc.so.6+0x8f1", "libc.so.6"), ("pthread_mutex_lock", "libc.so.6")];
         let wrapped = [&wrapped[..], &[("handle", "app")]].concat();
-        assert_eq!(naming_frames(&stack(&wrapped)), ["handle"]);
+        assert_eq!(naming_frames(known(), &stack(&wrapped)), ["handle"]);
     }
 
     #[test]
@@ -176,8 +215,22 @@ mod tests {
             ("std::sync::poison::mutex::Mutex<T>::lock", "app"),
             ("app::ledger::post", "app"),
         ]);
-        assert_eq!(naming_frames(&frames), ["app::ledger::post"]);
-        assert_eq!(machinery(&frames), "mutex");
+        assert_eq!(naming_frames(known(), &frames), ["app::ledger::post"]);
+        assert_eq!(machinery(known(), &frames), "mutex");
+    }
+
+    #[test]
+    fn a_program_named_like_a_lock_is_no_lock() {
+        let frames = stack(&[
+            ("std::sys::pal::unix::futex::futex_wait", "rw-lock"),
+            ("<std::sys::sync::rwlock::futex::RwLock>::write_contended", "rw-lock"),
+            ("rw_lock::update", "rw-lock"),
+            ("rw_lock::client", "rw-lock"),
+        ]);
+        assert_eq!(naming_frames(known(), &frames)[0], "rw_lock::update");
+        assert_eq!(machinery(known(), &frames), "reader-writer lock");
+        let other = stack(&[("syscall", "libc.so.6"), ("rw_lock::wait", "app"), ("post", "app")]);
+        assert_eq!(naming_frames(known(), &other)[0], "post");
     }
 
     #[test]
@@ -187,19 +240,19 @@ mod tests {
             ("ssux_lock_impl<true>::wr_wait(unsigned int)", "mariadbd"),
             ("buf_page_get_low(page_id_t, unsigned long)", "mariadbd"),
         ]);
-        assert_eq!(naming_frames(&frames), ["buf_page_get_low(page_id_t, unsigned long)"]);
+        assert_eq!(naming_frames(known(), &frames), ["buf_page_get_low(page_id_t, unsigned long)"]);
     }
 
     #[test]
     fn a_mutex_taken_again_after_a_condition_is_a_mutex() {
         let wait = stack(&[("pthread_cond_wait", "libc.so.6"), ("worker", "app")]);
-        assert_eq!(machinery(&wait), "condition");
+        assert_eq!(machinery(known(), &wait), "condition");
         let again = stack(&[
             ("pthread_mutex_cond_lock", "libc.so.6"),
             ("pthread_cond_wait", "libc.so.6"),
             ("worker", "app"),
         ]);
-        assert_eq!(machinery(&again), "mutex");
+        assert_eq!(machinery(known(), &again), "mutex");
     }
 
     #[test]
@@ -211,17 +264,23 @@ mod tests {
             ("__vm_munmap", KERNEL),
             ("__x64_sys_munmap", KERNEL),
         ]);
-        assert_eq!(kernel_naming_frames(&frames)[0], "__vm_munmap");
+        assert_eq!(kernel_naming_frames(known(), &frames)[0], "__vm_munmap");
     }
 
     #[test]
     fn stacks_that_begin_in_machinery() {
         let futex = [("wake_up_q", KERNEL), ("futex_wake", KERNEL), ("pthread_mutex_unlock", "c")];
-        assert!(begins_in_machinery(&stack(&futex)));
-        assert!(begins_in_machinery(&stack(&[("pthread_mutex_lock", "c"), ("post", "app")])));
-        assert!(begins_in_machinery(&stack(&[("Fifo::lock", "app"), ("post", "app")])));
-        assert!(!begins_in_machinery(&stack(&[("post", "app"), ("pthread_mutex_lock", "c")])));
-        assert!(!begins_in_machinery(&[]));
+        assert!(begins_in_machinery(known(), &stack(&futex)));
+        assert!(begins_in_machinery(
+            known(),
+            &stack(&[("pthread_mutex_lock", "c"), ("post", "app")])
+        ));
+        assert!(begins_in_machinery(known(), &stack(&[("Fifo::lock", "app"), ("post", "app")])));
+        assert!(!begins_in_machinery(
+            known(),
+            &stack(&[("post", "app"), ("pthread_mutex_lock", "c")])
+        ));
+        assert!(!begins_in_machinery(known(), &[]));
     }
 
     #[test]
@@ -236,11 +295,11 @@ mod tests {
                 ("do_command", "mariadbd"),
             ])
         };
-        assert_eq!(naming_frames(&frames("ha_commit_trans"))[0], "ha_commit_trans");
-        assert_eq!(naming_frames(&frames("ha_index_read_map"))[0], "ha_index_read_map");
+        assert_eq!(naming_frames(known(), &frames("ha_commit_trans"))[0], "ha_commit_trans");
+        assert_eq!(naming_frames(known(), &frames("ha_index_read_map"))[0], "ha_index_read_map");
         let bare =
             stack(&[("syscall", "libc.so.6"), ("app+0x10", "app"), ("start_thread", "libc.so.6")]);
-        assert_eq!(naming_frames(&bare), ["app+0x10"]);
+        assert_eq!(naming_frames(known(), &bare), ["app+0x10"]);
     }
 
     #[test]
@@ -251,7 +310,7 @@ mod tests {
             ("app::Pool::acquire", "app"),
             ("app::client", "app"),
         ]);
-        assert_eq!(naming_frames(&wait), ["app::Pool::acquire", "app::client"]);
+        assert_eq!(naming_frames(known(), &wait), ["app::Pool::acquire", "app::client"]);
     }
 
     #[test]
@@ -259,7 +318,23 @@ mod tests {
         let condition = [("pthread_cond_timedwait", "libc.so.6"), ("PyCOND_TIMEDWAIT", "python3")];
         let take = stack(&[&condition[..], &[("take_gil", "python3")]].concat());
         let drop = stack(&[("pthread_mutex_lock", "libc.so.6"), ("drop_gil", "python3")]);
-        assert_eq!(naming_frames(&take)[0], naming_frames(&drop)[0]);
+        assert_eq!(naming_frames(known(), &take)[0], naming_frames(known(), &drop)[0]);
+    }
+
+    #[test]
+    fn a_stripped_runtime_is_known_by_what_it_exports() {
+        let inside =
+            [("pthread_cond_timedwait", "libc.so.6"), ("python3.11+0x11cd84", "python3.11")];
+        let by = |caller| stack(&[&inside[..], &[(caller, "python3.11"), ("work", "m")]].concat());
+        let names = naming_frames(known(), &by("_PyEval_EvalFrameDefault"));
+        assert_eq!(names, ["Python interpreter lock", "_PyEval_EvalFrameDefault", "work"]);
+        let work = [("memcpy", "libc.so.6"), ("python3.11+0x11cd84", "python3.11")];
+        let work = [&work[..], &[("_PyEval_EvalFrameDefault", "python3.11")]].concat();
+        assert_eq!(runtime_without_names(known(), &stack(&work)), None);
+        assert_eq!(
+            naming_frames(known(), &by("PyThread_acquire_lock_timed"))[0],
+            "PyThread_acquire_lock_timed"
+        );
     }
 
     #[test]
@@ -270,13 +345,13 @@ mod tests {
             ("std::sync::barrier::Barrier::wait", "app"),
             ("app::phase", "app"),
         ]);
-        assert_eq!(naming_frames(&frames), ["app::phase"]);
+        assert_eq!(naming_frames(known(), &frames), ["app::phase"]);
     }
 
     #[test]
     fn all_machinery_still_offers_a_name() {
         let frames = stack(&[("__lll_lock_wait", "libc.so.6"), ("my_rwlock_rdlock", "app")]);
-        assert_eq!(naming_frames(&frames), ["my_rwlock_rdlock"]);
-        assert!(naming_frames(&[]).is_empty());
+        assert_eq!(naming_frames(known(), &frames), ["my_rwlock_rdlock"]);
+        assert!(naming_frames(known(), &[]).is_empty());
     }
 }

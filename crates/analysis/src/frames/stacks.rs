@@ -1,29 +1,54 @@
 //! The stack table, and what a stack says about where CPU time went.
 
-use crate::frames::names::{
-    in_kernel, is_entry, is_interrupt, is_page_fault, is_unnamed, system_call,
-};
+use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
 use crate::frames::naming::working_function;
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::{Frame, StackId, StackRecord};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Begins the label of kernel work; the way into the kernel follows.
+pub(crate) const KERNEL_WORK: &str = "kernel: ";
 
 /// Stacks by index.
-pub(crate) struct Stacks<'a>(BTreeMap<StackId, &'a StackRecord>);
+pub(crate) struct Stacks<'a> {
+    records: BTreeMap<StackId, &'a StackRecord>,
+    /// Modules by the functions in them.
+    modules: BTreeMap<&'a str, &'a str>,
+    /// What names of functions mean in this run.
+    pub(crate) known: Catalogue,
+}
 
 impl<'a> Stacks<'a> {
-    pub(crate) fn new(records: &'a [StackRecord]) -> Self {
-        Self(records.iter().map(|record| (record.id, record)).collect())
+    pub(crate) fn new(records: &'a [StackRecord], known: Catalogue) -> Self {
+        let mut modules: BTreeMap<&str, &str> = BTreeMap::new();
+        for frame in records.iter().flat_map(|record| &record.frames) {
+            let module = modules.entry(&frame.function).or_insert(&frame.module);
+            *module = (*module).min(&frame.module);
+        }
+        Self { records: records.iter().map(|record| (record.id, record)).collect(), modules, known }
     }
 
     /// Frames, innermost first; none for an index that the table lacks.
     pub(crate) fn frames(&self, id: StackId) -> &'a [Frame] {
-        self.0.get(&id).map_or(&[], |record| record.frames.as_slice())
+        self.records.get(&id).map_or(&[], |record| record.frames.as_slice())
+    }
+
+    /// The module that a function is in; of several the first by name, so that it is the same in
+    /// every run.
+    pub(crate) fn module_of(&self, function: &str) -> Option<&'a str> {
+        self.modules.get(function).copied()
+    }
+
+    /// The builds of a module of this name that the run has seen.
+    pub(crate) fn build_ids(&self, module: &str) -> Vec<String> {
+        let all = self.records.values().flat_map(|record| &record.modules);
+        let of = all.filter(|one| one.name == module).map(|one| one.build_id.clone());
+        of.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Whether the stack reached the outermost frame.
     pub(crate) fn complete(&self, id: StackId) -> bool {
-        self.0.get(&id).is_some_and(|record| !record.truncated)
+        self.records.get(&id).is_some_and(|record| !record.truncated)
     }
 }
 
@@ -42,32 +67,33 @@ pub(crate) struct Function {
 /// that is what the program asked for, while the innermost kernel function changes with the
 /// kernel's version. User time goes to the innermost user frame that is more than an operation on
 /// a word.
-pub(crate) fn function_of(frames: &[Frame]) -> Function {
+pub(crate) fn function_of(known: Catalogue, frames: &[Frame]) -> Function {
     let kernel: Vec<&str> =
         frames.iter().filter(|f| in_kernel(f)).map(|f| f.function.as_str()).collect();
     if !kernel.is_empty() {
-        let label = format!("kernel: {}", kernel_entry(&kernel));
+        let label = format!("{KERNEL_WORK}{}", kernel_entry(known, &kernel));
         return Function { kind: LineKind::Kernel, label, lock: None };
     }
-    let label = working_function(frames).map_or("unknown function", |frame| &frame.function);
+    let label = working_function(known, frames).map_or("unknown function", |frame| &frame.function);
     Function { kind: LineKind::ExtraCpu, label: label.to_owned(), lock: None }
 }
 
 /// The way into the kernel: a system call before a page fault before an interrupt, since a fault
 /// inside a call belongs to it. Where the compiler left none of their names, the outermost kernel
 /// function that has one of its own.
-pub(crate) fn kernel_entry<'a>(functions: &[&'a str]) -> &'a str {
+pub(crate) fn kernel_entry<'a>(known: Catalogue, functions: &[&'a str]) -> &'a str {
     let outermost_first = || functions.iter().rev().copied();
-    if let Some(call) = outermost_first().find_map(system_call) {
+    if let Some(call) = outermost_first().find_map(|function| known.system_call(function)) {
         return call;
     }
-    if outermost_first().any(is_page_fault) {
+    if outermost_first().any(|function| known.is_page_fault(function)) {
         return "page fault";
     }
-    if outermost_first().any(is_interrupt) {
+    if outermost_first().any(|function| known.is_interrupt(function)) {
         return "interrupt";
     }
-    let named = outermost_first().find(|function| !is_entry(function) && !is_unnamed(function));
+    let named =
+        outermost_first().find(|function| !known.is_entry(function) && !is_unnamed(function));
     named.unwrap_or("entry and exit")
 }
 
@@ -75,6 +101,10 @@ pub(crate) fn kernel_entry<'a>(functions: &[&'a str]) -> &'a str {
 mod tests {
     use super::*;
     use crate::frames::names::KERNEL;
+
+    fn known() -> Catalogue {
+        Catalogue::built_in()
+    }
 
     fn stack(frames: &[(&str, &str)]) -> Vec<Frame> {
         frames
@@ -95,51 +125,51 @@ mod tests {
             ("do_syscall_64", KERNEL),
             ("pthread_mutex_unlock", "libc.so.6"),
         ]);
-        assert_eq!(function_of(&futex).label, "kernel: futex");
+        assert_eq!(function_of(known(), &futex).label, "kernel: futex");
         let fault_in_call = stack(&[
             ("exc_page_fault", KERNEL),
             ("copy_to_user", KERNEL),
             ("__x64_sys_pread64", KERNEL),
         ]);
-        assert_eq!(function_of(&fault_in_call).label, "kernel: pread64");
+        assert_eq!(function_of(known(), &fault_in_call).label, "kernel: pread64");
         let fault = stack(&[
             ("clear_page", KERNEL),
             ("asm_exc_page_fault", KERNEL),
             ("memset", "libc.so.6"),
         ]);
-        assert_eq!(function_of(&fault).label, "kernel: page fault");
+        assert_eq!(function_of(known(), &fault).label, "kernel: page fault");
         let irq = stack(&[("handle_softirqs", KERNEL), ("asm_sysvec_call_function", KERNEL)]);
-        assert_eq!(function_of(&irq).label, "kernel: interrupt");
+        assert_eq!(function_of(known(), &irq).label, "kernel: interrupt");
         let bare = stack(&[("do_syscall_64", KERNEL), ("entry_SYSCALL_64_after_hwframe", KERNEL)]);
-        assert_eq!(function_of(&bare).label, "kernel: entry and exit");
+        assert_eq!(function_of(known(), &bare).label, "kernel: entry and exit");
     }
 
     #[test]
     fn no_kernel_function_is_other() {
         let read = stack(&[("pipe_read", KERNEL), ("vfs_read", KERNEL), ("ksys_read", KERNEL)]);
-        assert_eq!(function_of(&read).label, "kernel: read");
+        assert_eq!(function_of(known(), &read).label, "kernel: read");
         let tail = stack(&[
             ("copy_page_to_iter", KERNEL),
             ("vfs_read", KERNEL),
             ("do_syscall_64", KERNEL),
             ("entry_SYSCALL_64_after_hwframe", KERNEL),
         ]);
-        assert_eq!(function_of(&tail).label, "kernel: vfs_read");
+        assert_eq!(function_of(known(), &tail).label, "kernel: vfs_read");
     }
 
     #[test]
     fn operations_on_words_are_their_caller_s() {
         let spin = stack(&[("core::sync::atomic::atomic_load<u32>", "app"), ("Fifo::lock", "app")]);
-        assert_eq!(function_of(&spin).label, "Fifo::lock");
+        assert_eq!(function_of(known(), &spin).label, "Fifo::lock");
     }
 
     #[test]
     fn user_time_goes_to_the_innermost_function() {
         let user = stack(&[("spin", "app"), ("work", "app"), ("main", "app")]);
         assert_eq!(
-            function_of(&user),
+            function_of(known(), &user),
             Function { kind: LineKind::ExtraCpu, label: "spin".to_owned(), lock: None }
         );
-        assert_eq!(function_of(&[]).label, "unknown function");
+        assert_eq!(function_of(known(), &[]).label, "unknown function");
     }
 }

@@ -136,7 +136,7 @@ fn row(
     let known = row.clients > 0.0;
     for fact in &trial.facts {
         match fact {
-            Fact::Wait(wait) if is_for_request(clients, known, wait) => {
+            Fact::Wait(wait) if is_for_request(stacks.known, clients, known, wait) => {
                 polled.add(&mut row, wait, window);
             }
             Fact::Task(task) if task.owner == TaskOwner::Generator => {

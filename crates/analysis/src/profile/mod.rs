@@ -20,7 +20,10 @@ use crate::limits::instruments;
 use crate::named;
 use crate::number::{estimate, finite, mean, quotient, seconds, tally};
 use crate::quality::{collector, measured};
+use crate::waits::classify::classified;
 use crate::waits::groups::{Group, Groups};
+use crate::waits::pools::limited;
+use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::{CauseKind, CoreLine, LineKind};
 use kneepoint_vocab::profile::{Operations, ProfileCause, ThreadsLine};
 use kneepoint_vocab::units::{Cores, Count, PerSecond, Ratio, Seconds};
@@ -41,6 +44,9 @@ const LEAST_LINE: f64 = 0.005;
 /// What a profile found. Takes any record, also one that was cut off or holds nothing.
 #[must_use]
 pub fn profile(record: &RunRecord) -> Profile {
+    let told = told(record);
+    let classified = classified(&told);
+    let record = &*limited(&classified);
     let trials = measured::measured(record);
     let (stacks, groups, functions) = named(record, &trials);
     let slices = digest(&trials, &groups, &functions, &stacks, record.plan.clients);

@@ -1,6 +1,6 @@
 //! Modules whose code has no names on this machine, and how much of what was seen that hides.
 
-use crate::frames::names::{in_c_library, in_kernel, is_unnamed};
+use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
 use crate::frames::naming::working_function;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::slices::Slice;
@@ -18,6 +18,7 @@ const LEAST: f64 = 0.05;
 pub(crate) fn nameless(slices: &[&Slice<'_>], stacks: &Stacks<'_>) -> Vec<Nameless> {
     let mut hidden: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
     let mut all = [0.0; 2];
+    let known = stacks.known;
     for fact in slices.iter().flat_map(|slice| &slice.trial.facts) {
         let Fact::Stack(stack) = fact else { continue };
         let kind = match stack.kind {
@@ -27,7 +28,7 @@ pub(crate) fn nameless(slices: &[&Slice<'_>], stacks: &Stacks<'_>) -> Vec<Namele
         };
         let (frames, weight) = (stacks.frames(stack.stack), seconds(stack.weight));
         all[kind] += weight;
-        let first = if kind == 0 { working(frames) } else { waiting(frames) };
+        let first = if kind == 0 { working(known, frames) } else { waiting(known, frames) };
         if let Some(frame) = first.filter(|frame| is_unnamed(&frame.function)) {
             hidden.entry(&frame.module).or_default()[kind] += weight;
         }
@@ -35,6 +36,7 @@ pub(crate) fn nameless(slices: &[&Slice<'_>], stacks: &Stacks<'_>) -> Vec<Namele
     let share = |hidden: [f64; 2], kind: usize| Ratio(quotient(hidden[kind], all[kind]));
     let of = |(module, hidden): (&str, [f64; 2])| Nameless {
         module: module.to_owned(),
+        build_ids: stacks.build_ids(module),
         on_cpu: share(hidden, 0),
         waits: share(hidden, 1),
     };
@@ -45,13 +47,13 @@ pub(crate) fn nameless(slices: &[&Slice<'_>], stacks: &Stacks<'_>) -> Vec<Namele
 }
 
 /// The user function that a stack on a core shows.
-fn working(frames: &[Frame]) -> Option<&Frame> {
-    working_function(frames).filter(|frame| !in_kernel(frame))
+fn working(known: Catalogue, frames: &[Frame]) -> Option<&Frame> {
+    working_function(known, frames).filter(|frame| !in_kernel(frame))
 }
 
 /// The function that waits, if it is none of the C library.
-fn waiting(frames: &[Frame]) -> Option<&Frame> {
-    frames.iter().find(|frame| !in_kernel(frame) && !in_c_library(frame))
+fn waiting(known: Catalogue, frames: &[Frame]) -> Option<&Frame> {
+    frames.iter().find(|frame| !in_kernel(frame) && !known.in_c_library(frame))
 }
 
 /// The greater of both parts.
@@ -68,16 +70,28 @@ pub(crate) fn sentence(one: &Nameless) -> String {
         .map(|(share, what)| format!("{} of {what}", words::percent(share.0)))
         .collect();
     let reported = reported.join(" and ");
-    // `[anonymous]`, `[vdso]`: no file has symbols of them.
+    // A just-in-time compiler wrote it.
+    if one.module == "[anonymous]" {
+        return format!(
+            "{reported} begins in compiled code without names: start Java (17 or later) with \
+             -XX:+PreserveFramePointer, Node with --perf-basic-prof, others so that they write \
+             /tmp/perf-PID.map."
+        );
+    }
+    // `[vdso]`: no file has symbols of it.
     if one.module.starts_with('[') {
         return format!(
             "{reported} begins in code without a file ({}), so without names.",
             one.module
         );
     }
+    let build = match &one.build_ids[..] {
+        [] => String::new(),
+        ids => format!(" (build id {})", ids.join(", ")),
+    };
     format!(
-        "{reported} begins in functions of {} that have no name here: install its debug symbols \
-         (on Debian a package named -dbgsym), or build it with them.",
+        "{reported} begins in functions of {}{build} that have no name here: install its debug \
+         symbols (on Debian a package named -dbgsym), or build it with them.",
         one.module
     )
 }

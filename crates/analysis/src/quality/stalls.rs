@@ -113,6 +113,7 @@ fn sentence(stall: &Stall) -> String {
 /// What they waited for, to follow `blocked`.
 const fn on(reason: WaitReason) -> &'static str {
     match reason {
+        WaitReason::Futex { .. } => ", mostly on a futex",
         WaitReason::UserLock => ", mostly on a user lock",
         WaitReason::Condition => ", mostly on a condition variable",
         WaitReason::KernelLock => ", mostly on a kernel lock",

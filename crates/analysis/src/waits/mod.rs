@@ -1,5 +1,12 @@
 //! Which waits are one, and whose CPU a wait's is.
 
+pub(crate) mod classify;
 pub(crate) mod groups;
+mod node;
+mod objects;
+pub(crate) mod pools;
+mod processes;
 pub(crate) mod requests;
+pub(crate) mod runtimes;
+mod seen;
 pub(crate) mod wait_work;

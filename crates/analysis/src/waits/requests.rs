@@ -6,22 +6,19 @@
 //! for a server behind this one; the record does not tell the two apart, and it counts as a wait
 //! for the next request. Sending never does.
 
+use crate::frames::names::Catalogue;
 use kneepoint_vocab::{Clients, ThreadRole, Wait, WaitKey, WaitReason};
-
-/// `read`, `readv`, `recvfrom`, `recvmsg`, `recvmmsg`, `poll`, `select`, `pselect6`, `ppoll`,
-/// `epoll_wait`, `epoll_pwait`, `epoll_pwait2` as `x86_64` numbers them.
-const RECEIVING: [i32; 12] = [0, 19, 45, 47, 299, 7, 23, 270, 271, 232, 281, 441];
 
 /// Whether a wait is one for the next request. A server of event loops has no thread for each
 /// client (`known` is false): its threads wait for requests as well.
-pub(crate) fn is_for_request(clients: Clients, known: bool, wait: &Wait) -> bool {
+pub(crate) fn is_for_request(names: Catalogue, clients: Clients, known: bool, wait: &Wait) -> bool {
     let serves = wait.role == ThreadRole::Client || !known;
-    clients == Clients::Apart && serves && is_request_key(&wait.key)
+    clients == Clients::Apart && serves && is_request_key(names, &wait.key)
 }
 
 /// Whether a client thread that waits so waits for the next request.
-pub(crate) fn is_request_key(key: &WaitKey) -> bool {
-    let receives = || RECEIVING.contains(&key.syscall);
+pub(crate) fn is_request_key(names: Catalogue, key: &WaitKey) -> bool {
+    let receives = || names.is_receiving(key.syscall);
     match key.reason {
         WaitReason::Poll => true,
         WaitReason::Socket | WaitReason::Pipe => receives(),
@@ -52,16 +49,22 @@ mod tests {
     fn only_client_threads_that_receive_wait_for_a_request() {
         use ThreadRole::{Client, Other};
         use WaitReason::{Device, Pipe, Poll, Socket};
-        let apart =
-            |role, reason, call| is_for_request(Clients::Apart, true, &wait(role, reason, call));
+        let apart = |role, reason, call| {
+            is_for_request(Catalogue::built_in(), Clients::Apart, true, &wait(role, reason, call))
+        };
         assert!(apart(Client, Socket, 45) && apart(Client, Poll, 7) && apart(Client, Pipe, 0));
         assert!(!apart(Client, Socket, 44), "sendto");
         assert!(!apart(Client, Pipe, 1), "write");
         assert!(!apart(Other, Socket, 45));
         assert!(!apart(Client, Device, 0));
-        assert!(!is_for_request(Clients::Inside, true, &wait(Client, Socket, 45)));
+        assert!(!is_for_request(
+            Catalogue::built_in(),
+            Clients::Inside,
+            true,
+            &wait(Client, Socket, 45)
+        ));
         let event_loop = wait(Other, Poll, 232);
-        assert!(is_for_request(Clients::Apart, false, &event_loop));
-        assert!(!is_for_request(Clients::Apart, true, &event_loop));
+        assert!(is_for_request(Catalogue::built_in(), Clients::Apart, false, &event_loop));
+        assert!(!is_for_request(Catalogue::built_in(), Clients::Apart, true, &event_loop));
     }
 }

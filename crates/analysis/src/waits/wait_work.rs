@@ -19,7 +19,7 @@
 //! Waits for a request are the clients': switching for them, and waking the clients, is one kind
 //! of kernel work, whichever call it is in.
 
-use crate::frames::names::{in_kernel, is_switching, is_waiting_call};
+use crate::frames::names::{Catalogue, in_kernel};
 use crate::frames::naming::{begins_in_machinery, naming_frames, wakes_by_manager};
 use crate::frames::stacks::{Function, Stacks, function_of, kernel_entry};
 use crate::number::seconds;
@@ -40,6 +40,7 @@ type Votes = BTreeMap<Whose, f64>;
 
 /// Which wait the CPU of a stack belongs to.
 pub(crate) struct WaitWork {
+    known: Catalogue,
     clients: Clients,
     /// By the function that called lock machinery.
     callers: BTreeMap<String, usize>,
@@ -87,6 +88,7 @@ impl WaitWork {
         let sites =
             seen.sites.iter().filter_map(|(site, votes)| Some((site.clone(), heaviest(votes)?.0)));
         Self {
+            known: stacks.known,
             clients,
             callers: callers.collect(),
             sites: sites.collect(),
@@ -97,7 +99,7 @@ impl WaitWork {
 
     /// What a stack taken on a core counts for.
     pub(crate) fn classify(&self, frames: &[Frame], groups: &Groups) -> Function {
-        let plain = spinning(frames).unwrap_or_else(|| function_of(frames));
+        let plain = spinning(self.known, frames).unwrap_or_else(|| function_of(self.known, frames));
         let group = match self.whose(frames, groups) {
             Some(Some(group)) => group,
             Some(None) => {
@@ -123,10 +125,10 @@ impl WaitWork {
         if let Some(group) = groups.polled_for(frames) {
             return Some(Some(group));
         }
-        if wakes_by_manager(frames) && self.managed.is_some() {
+        if wakes_by_manager(self.known, frames) && self.managed.is_some() {
             return Some(self.managed);
         }
-        if let Some(caller) = machinery_caller(frames)
+        if let Some(caller) = machinery_caller(self.known, frames)
             && let Some(group) = self.callers.get(&caller)
         {
             return Some(Some(*group));
@@ -134,18 +136,20 @@ impl WaitWork {
         if let Some(group) = groups.spun_for(frames) {
             return Some(Some(group));
         }
-        let entry = entry(frames)?;
+        let entry = entry(self.known, frames)?;
         if entry == "futex" {
             return self.futex.map(Some);
         }
-        let switching = || frames.iter().any(|f| in_kernel(f) && is_switching(&f.function));
-        if !is_waiting_call(&entry) && !switching() {
+        let switching =
+            || frames.iter().any(|f| in_kernel(f) && self.known.is_switching(&f.function));
+        if !self.known.is_waiting_call(&entry) && !switching() {
             return None;
         }
-        let site = naming_frames(frames).into_iter().next().map(|name| (entry.clone(), name));
+        let site =
+            naming_frames(self.known, frames).into_iter().next().map(|name| (entry.clone(), name));
         match site.and_then(|site| self.sites.get(&site)) {
             Some(whose) => Some(*whose),
-            None if self.clients == Clients::Apart && is_exchange(&entry) => Some(None),
+            None if self.clients == Clients::Apart && self.known.is_exchange(&entry) => Some(None),
             None => None,
         }
     }
@@ -177,20 +181,22 @@ impl Seen {
             *self.managed.entry(Some(group)).or_default() += weight;
             return;
         }
-        if wakes_by_manager(frames) {
+        if wakes_by_manager(stacks.known, frames) {
             return;
         }
         let whose = match clients {
-            Clients::Apart if is_request_key(key) => None,
+            Clients::Apart if is_request_key(stacks.known, key) => None,
             _ => match groups.of(trial, key) {
                 Some(group) => Some(group),
                 None => return,
             },
         };
-        if let Some(caller) = machinery_caller(frames).filter(|_| is_futex(key.reason)) {
+        if let Some(caller) =
+            machinery_caller(stacks.known, frames).filter(|_| is_futex(key.reason))
+        {
             *self.callers.entry(caller).or_default().entry(whose).or_default() += weight;
-        } else if let Some(entry) = entry(frames)
-            && let Some(name) = naming_frames(frames).into_iter().next()
+        } else if let Some(entry) = entry(stacks.known, frames)
+            && let Some(name) = naming_frames(stacks.known, frames).into_iter().next()
         {
             *self.sites.entry((entry, name)).or_default().entry(whose).or_default() += weight;
         }
@@ -207,44 +213,23 @@ fn is_futex(reason: WaitReason) -> bool {
 }
 
 /// A thread that yields its core to spin on is at work in the function that spins.
-fn spinning(frames: &[Frame]) -> Option<Function> {
-    let yields = entry(frames).is_some_and(|entry| entry == "sched_yield");
-    let label = naming_frames(frames).into_iter().next().filter(|_| yields)?;
+fn spinning(known: Catalogue, frames: &[Frame]) -> Option<Function> {
+    let yields = entry(known, frames).is_some_and(|entry| entry == "sched_yield");
+    let label = naming_frames(known, frames).into_iter().next().filter(|_| yields)?;
     Some(Function { kind: LineKind::ExtraCpu, label, lock: None })
 }
 
 /// The function that called the lock machinery which the stack begins in, where the kernel does
 /// nothing below it but a futex call.
-fn machinery_caller(frames: &[Frame]) -> Option<String> {
-    let in_futex = entry(frames).is_none_or(|entry| is_waiting_call(&entry));
-    let begins = in_futex && begins_in_machinery(frames);
-    begins.then(|| naming_frames(frames).into_iter().next()).flatten()
+fn machinery_caller(known: Catalogue, frames: &[Frame]) -> Option<String> {
+    let in_futex = entry(known, frames).is_none_or(|entry| known.is_waiting_call(&entry));
+    let begins = in_futex && begins_in_machinery(known, frames);
+    begins.then(|| naming_frames(known, frames).into_iter().next()).flatten()
 }
 
 /// The way into the kernel, where the stack is in it.
-fn entry(frames: &[Frame]) -> Option<String> {
+fn entry(known: Catalogue, frames: &[Frame]) -> Option<String> {
     let kernel: Vec<&str> =
         frames.iter().filter(|frame| in_kernel(frame)).map(|f| f.function.as_str()).collect();
-    (!kernel.is_empty()).then(|| kernel_entry(&kernel).to_owned())
-}
-
-/// Calls by which requests come and answers go.
-fn is_exchange(call: &str) -> bool {
-    [
-        "sendto",
-        "sendmsg",
-        "write",
-        "writev",
-        "recvfrom",
-        "recvmsg",
-        "read",
-        "readv",
-        "epoll_wait",
-        "epoll_pwait",
-        "poll",
-        "ppoll",
-        "select",
-        "pselect6",
-    ]
-    .contains(&call)
+    (!kernel.is_empty()).then(|| kernel_entry(known, &kernel).to_owned())
 }

@@ -94,7 +94,12 @@ pub(crate) fn stacks() -> Vec<StackRecord> {
     lists
         .into_iter()
         .enumerate()
-        .map(|(id, frames)| StackRecord { id: StackId(id as u32), frames, truncated: false })
+        .map(|(id, frames)| StackRecord {
+            id: StackId(id as u32),
+            frames,
+            truncated: false,
+            modules: Vec::new(),
+        })
         .collect()
 }
 
@@ -273,6 +278,7 @@ pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
             budget: nanos(60.0),
             others_limit: Ratio(0.03),
             steal_limit: Ratio(0.01),
+            names: kneepoint_vocab::Names::default(),
         },
         variants: vec![],
         trials: vec![],

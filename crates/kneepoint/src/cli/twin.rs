@@ -1,6 +1,7 @@
-//! Arguments of `simulate` and `predict`.
+//! Arguments of `simulate`, `calibrate` and `predict`.
 
 use clap::Args;
+use kneepoint_model::twin::{Change, LockType};
 use kneepoint_vocab::Ratio;
 use std::path::PathBuf;
 
@@ -25,9 +26,19 @@ pub(crate) struct SimulateArgs {
     /// Events at most, e.g. `5e9`
     #[arg(long, default_value = "1e9", value_parser = parse_events)]
     pub(crate) budget: u64,
+    /// Also write what was simulated as a run directory, for `report`, `compare` and `calibrate`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Arguments of `calibrate`.
+#[derive(Args, Debug)]
+pub(crate) struct CalibrateArgs {
+    /// The run directory
+    pub(crate) directory: PathBuf,
 }
 
 /// Arguments of `predict`.
@@ -42,9 +53,73 @@ pub(crate) struct PredictArgs {
     /// Cores [default: those that were measured]
     #[arg(long, value_parser = parse_numbers)]
     pub(crate) cores: Option<Numbers>,
+    /// What if the lock were not there; part of its name is enough
+    #[arg(long, value_name = "LOCK")]
+    pub(crate) without: Vec<String>,
+    /// What if the lock were split, e.g. `pool=16`
+    #[arg(long, value_name = "LOCK=PARTS", value_parser = parse_split)]
+    pub(crate) split: Vec<(String, u32)>,
+    /// What if the lock were of another kind, e.g. `pool=mcs`: test-and-set, ticket, mcs, fifo,
+    /// futex, adaptive, flag
+    #[arg(long, value_name = "LOCK=KIND", value_parser = parse_kind)]
+    pub(crate) lock: Vec<(String, LockType)>,
+    /// What if all cores were faster, e.g. `1.1`
+    #[arg(long, value_name = "FACTOR", value_parser = parse_speed)]
+    pub(crate) speed: Option<f64>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl PredictArgs {
+    /// The changes asked for.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let without = self.without.iter().cloned().map(Change::Without);
+        let split = self.split.iter().map(|(lock, parts)| Change::Split(lock.clone(), *parts));
+        let kinds = self.lock.iter().map(|(lock, kind)| Change::Kind(lock.clone(), *kind));
+        let speed = self.speed.map(Change::Speed);
+        // A lock that is gone cannot be changed any more: that comes last.
+        split.chain(kinds).chain(without).chain(speed).collect()
+    }
+}
+
+/// `pool=16`.
+fn parse_split(text: &str) -> Result<(String, u32), String> {
+    let parts = text.rsplit_once('=').and_then(|(lock, parts)| Some((lock, parts.parse().ok()?)));
+    match parts {
+        Some((lock, parts)) if !lock.is_empty() && (1..=1 << 16).contains(&parts) => {
+            Ok((lock.to_owned(), parts))
+        }
+        _ => Err("give a lock and a number of parts to 65536, e.g. pool=16".to_owned()),
+    }
+}
+
+/// `pool=mcs`.
+fn parse_kind(text: &str) -> Result<(String, LockType), String> {
+    let known = [
+        ("test-and-set", LockType::TestAndSet),
+        ("ticket", LockType::Ticket),
+        ("mcs", LockType::Mcs),
+        ("fifo", LockType::Fifo),
+        ("futex", LockType::Futex),
+        ("adaptive", LockType::Adaptive),
+        ("flag", LockType::Flag),
+    ];
+    let asked = text.rsplit_once('=').filter(|(lock, _)| !lock.is_empty());
+    let found = asked.and_then(|(lock, kind)| {
+        let (_, kind) = known.iter().find(|(name, _)| *name == kind)?;
+        Some((lock.to_owned(), *kind))
+    });
+    let names = known.map(|(name, _)| name).join(", ");
+    found.ok_or_else(|| format!("give a lock and its kind, e.g. pool=mcs; kinds are {names}"))
+}
+
+/// `1.1`.
+fn parse_speed(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(factor) if (0.1..=100.0).contains(&factor) => Ok(factor),
+        _ => Err("give a factor between 0.1 and 100, e.g. 1.1".to_owned()),
+    }
 }
 
 /// Numbers of clients or cores, ascending.
@@ -102,6 +177,16 @@ mod tests {
         for bad in ["", "0", "1,,2", "1..", "-1", "1e3", "2000000"] {
             assert!(read(bad).is_err(), "{bad} passed");
         }
+    }
+
+    #[test]
+    fn changes_name_a_lock_and_what_becomes_of_it() {
+        assert_eq!(parse_split("a=b=16"), Ok(("a=b".to_owned(), 16)));
+        assert_eq!(parse_kind("pool=mcs"), Ok(("pool".to_owned(), LockType::Mcs)));
+        for bad in ["", "pool", "=4", "pool=", "pool=0", "pool=mutex"] {
+            assert!(parse_split(bad).is_err() && parse_kind(bad).is_err(), "{bad} passed");
+        }
+        assert!(parse_speed("1.1").is_ok() && parse_speed("0").is_err());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! `kneepoint --generate`: man pages and completions, from the same structures as the parser.
+//! `kneepoint --generate`: man pages, completions and schemas, from the same structures as the
+//! parser and the reports.
 
 use crate::cli::{Cli, Generate};
 use anyhow::{Context, Result};
@@ -8,6 +9,10 @@ use clap_complete::{Shell, generate as complete};
 use clap_mangen::Man;
 
 pub(crate) fn generate(what: Generate) -> Result<u8> {
+    if let Some(schema) = schema(what) {
+        crate::print::out(&schema)?;
+        return Ok(crate::OK);
+    }
     let mut bytes = Vec::new();
     match shell(what) {
         Some(shell) => complete(shell, &mut with_recipes()?, "kneepoint", &mut bytes),
@@ -15,6 +20,16 @@ pub(crate) fn generate(what: Generate) -> Result<u8> {
     }
     crate::print::out(&String::from_utf8_lossy(&bytes))?;
     Ok(crate::OK)
+}
+
+/// What programs can rely on in the JSON that commands print.
+fn schema(what: Generate) -> Option<String> {
+    Some(match what {
+        Generate::SchemaFindings => kneepoint_report::json::schema(),
+        Generate::SchemaProfile => kneepoint_report::json::profile_schema(),
+        Generate::SchemaComparison => kneepoint_report::json::comparison_schema(),
+        _ => return None,
+    })
 }
 
 const fn shell(what: Generate) -> Option<Shell> {

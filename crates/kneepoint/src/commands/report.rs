@@ -19,7 +19,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8> {
     if record.plan.protocol == ProtocolName::Profile {
         return report_profile(&kneepoint_analysis::profile::profile(&record), args);
     }
-    let findings = kneepoint_analysis::analyse(&record);
+    let findings = with_next(kneepoint_analysis::analyse(&record));
     if args.json {
         return finish_json(&findings);
     }
@@ -96,6 +96,13 @@ const LAST_LINES: usize = 2;
 pub(crate) fn findings(directory: &Path) -> Result<Findings> {
     let record = kneepoint_lab::open(directory)?;
     Ok(kneepoint_analysis::analyse(&record))
+}
+
+/// The findings, with what the run's twin says of changes.
+pub(crate) fn with_next(mut findings: Findings) -> Findings {
+    let workers = super::calibrate::workers();
+    findings.next = Some(kneepoint_model::calibrate::next(&findings, workers));
+    findings
 }
 
 /// Writes the page of a run into its directory.

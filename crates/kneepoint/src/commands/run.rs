@@ -1,17 +1,24 @@
 //! `kneepoint run`: the whole loop in one command.
 
 use super::report;
-use crate::cli::{CountingArgs, ProtocolArg, RunArgs, UsageError};
+use crate::cli::{Cli, Command, CountingArgs, ProtocolArg, RunArgs, UsageError};
 use crate::progress::Bar;
 use crate::{ERROR, OK, print, signals};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use clap::Parser as _;
 use kneepoint_lab::RunOptions;
+use kneepoint_lab::run::Outcome;
 use kneepoint_rig::recipe::Recipe;
 use kneepoint_vocab::{Host, Nanos, Plan, ProtocolName};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub(crate) fn run(args: &RunArgs) -> Result<u8> {
+    if let Some(directory) = &args.resume {
+        return resume(directory, args.json);
+    }
     let arguments = arguments();
     let begun = jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string();
     let host = kneepoint_probe::host(env!("CARGO_PKG_VERSION"), &begun, arguments);
@@ -22,18 +29,48 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
         let fixed_work = options.recipe.baseline.fixed_work();
         return show_plan(&plan, fixed_work, args.json);
     }
+    measure(&plan, args.json, |bar, stop| kneepoint_lab::run(&options, &plan, &host, bar, stop))
+}
+
+/// Measures, and tells what came of it.
+fn measure(
+    plan: &Plan,
+    json: bool,
+    run: impl FnOnce(&mut Bar, &Arc<AtomicBool>) -> Result<Outcome>,
+) -> Result<u8> {
     let stop = signals::stop_on_signals()?;
     let mut bar = Bar::new(&plan.operation);
-    let outcome = kneepoint_lab::run(&options, &plan, &host, &mut bar, &stop)?;
+    let outcome = run(&mut bar, &stop)?;
     bar.finish();
     let findings = report::findings(&outcome.directory)
         .with_context(|| format!("what was measured lies in {}", outcome.directory.display()))?;
-    let code = report::finish_run(&findings, &outcome.directory, args.json)?;
+    let findings = report::with_next(findings);
+    let code = report::finish_run(&findings, &outcome.directory, json)?;
     if outcome.interrupted {
         print::note("kneepoint: interrupted: the report tells only what was measured until then");
         return Ok(ERROR);
     }
     Ok(code)
+}
+
+/// Goes on with a run: its arguments are on record, and so is the seed.
+fn resume(directory: &Path, json: bool) -> Result<u8> {
+    let record = kneepoint_lab::open(directory)?;
+    let reported = || directory.display().to_string();
+    let words =
+        std::iter::once("kneepoint").chain(record.host.arguments.iter().map(String::as_str));
+    let begun = match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Some(Command::Run(args))) if args.resume.is_none() => args,
+        _ => bail!("{}: it was not begun by `kneepoint run`", reported()),
+    };
+    let host = kneepoint_probe::host(env!("CARGO_PKG_VERSION"), &record.host.begun, arguments());
+    let mut options = options(&begun, &host).with_context(reported)?;
+    options.seed = Some(record.plan.seed);
+    options.directory = directory.to_owned();
+    let plan = kneepoint_lab::plan(&options, host.cores)?;
+    kneepoint_lab::resumable(&record, &plan, &host).with_context(reported)?;
+    drop(record);
+    measure(&plan, json, |bar, stop| kneepoint_lab::resume(&options, &plan, bar, stop))
 }
 
 /// Kneepoint's own arguments, for the record; what is no text is reported as near as text can.

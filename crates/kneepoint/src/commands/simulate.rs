@@ -12,6 +12,7 @@ use kneepoint_vocab::{Level, Ratio, Seconds};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 
 /// Largest twin file, bytes: a person wrote it.
 const LARGEST: u64 = 16 << 20;
@@ -47,6 +48,9 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<u8> {
         budget: args.budget,
         workers: std::thread::available_parallelism().map_or(1, usize::from),
     };
+    if let Some(directory) = &args.out {
+        kept(&twin, &levels, &how, directory).with_context(|| path.to_string())?;
+    }
     let outcomes = sweep(&twin, &levels, &how).map_err(|error| match error {
         SweepError::Twin(it) => wrong(it),
         other => anyhow!("{path}: {other}"),
@@ -62,6 +66,17 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<u8> {
         print::out(&table(&twin, args.seed, &points))?;
     }
     Ok(OK)
+}
+
+/// Writes the simulated run as a run directory.
+fn kept(twin: &Twin, levels: &[Level], how: &Sweep, directory: &Path) -> Result<()> {
+    let mut record = kneepoint_model::recorded::record(twin, levels, how)?;
+    record.host.kneepoint = env!("CARGO_PKG_VERSION").to_owned();
+    record.host.begun = jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string();
+    record.host.arguments = super::run::arguments();
+    kneepoint_lab::write_record(&record, directory)?;
+    print::note(&format!("kneepoint: the simulated run lies in {}", directory.display()));
+    Ok(())
 }
 
 fn failed(path: &str, level: Level, error: &SimError) -> anyhow::Error {

@@ -24,6 +24,17 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The recorded runs.
+pub(crate) const FIXTURES: [&str; 7] = [
+    "sqlite-shared-cache",
+    "cut-off",
+    "fallback",
+    "treated-curve",
+    "python-threads",
+    "python-stripped",
+    "postgres-tpcb",
+];
+
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name)
 }

@@ -112,6 +112,11 @@ impl Objects {
         (self.first_lock..self.first_device).contains(&object)
     }
 
+    /// All of them in the order of their numbers.
+    pub(super) fn all(&self) -> &[(Sort, String)] {
+        &self.names
+    }
+
     pub(super) fn name(&self, object: u32) -> &str {
         &self.names[object as usize].1
     }
@@ -136,6 +141,10 @@ pub struct Account {
     pub uncharged: Ticks,
     /// Blocked thread-time by object: of other threads, and of clients.
     pub blocked: [Vec<Ticks>; 2],
+    /// Waits that ended, and the longest of them, in the same way.
+    pub waits: [Vec<u64>; 2],
+    /// See `waits`.
+    pub longest: [Vec<Ticks>; 2],
     /// Runnable thread-time: of other threads, and of clients.
     pub runnable: [Ticks; 2],
     /// Time on a core by class.
@@ -170,7 +179,9 @@ impl Account {
         Self {
             cpu: zero.clone(),
             idle: zero.clone(),
-            blocked: [zero.clone(), zero],
+            blocked: [zero.clone(), zero.clone()],
+            waits: [zero.clone(), zero.clone()],
+            longest: [zero.clone(), zero],
             busy: vec![0; twin.classes.len()],
             ..Self::default()
         }
@@ -183,6 +194,8 @@ impl Account {
             cpu: vec![0; self.cpu.len()],
             idle: vec![0; self.idle.len()],
             blocked: [vec![0; self.cpu.len()], vec![0; self.cpu.len()]],
+            waits: [vec![0; self.cpu.len()], vec![0; self.cpu.len()]],
+            longest: [vec![0; self.cpu.len()], vec![0; self.cpu.len()]],
             busy: vec![0; self.busy.len()],
             completed_ever: self.completed_ever,
             ..Self::default()
@@ -285,7 +298,11 @@ impl SimulatedLedger {
                 core.push(LedgerLine { kind, object: object.to_owned(), amount: Cores(amount) });
             }
         };
-        line(LineKind::Useful, "", cores(account.useful + account.stalled));
+        // Measured ledgers call useful what the cheapest level takes; so does this one.
+        let programs = cores(account.useful + account.stalled);
+        let useful = programs / twin.crowding;
+        line(LineKind::Useful, "", useful);
+        line(LineKind::ExtraCpu, "crowding", programs - useful);
         for ((sort, name), ticks) in objects.names.iter().zip(&account.cpu) {
             line(sort.busy(), name, cores(*ticks));
         }

@@ -1,13 +1,15 @@
 //! First in, first out lists of threads, linked through the threads themselves.
 //!
-//! A thread has two links, one for run queues and one for what it waits for: a spinning thread that
-//! lost its core stands in both kinds of list.
+//! A thread has links for run queues, for what it waits for, and for those that idle cores may
+//! take: a spinning thread that lost its core stands in all kinds of list.
 
-use super::thread::{Links, NONE, Thread};
+use super::thread::{Aside, Links, NONE, Thread};
 
 /// Which of a thread's links a list uses.
 pub(super) trait Kind {
-    fn links(thread: &mut Thread) -> &mut Links;
+    /// What of a thread holds the links.
+    type Of;
+    fn links(of: &mut Self::Of) -> &mut Links;
 }
 
 /// Lists of runnable threads.
@@ -18,7 +20,13 @@ pub(super) struct Run;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wait;
 
+/// The list of queued threads that an idle core may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steal;
+
 impl Kind for Run {
+    type Of = Thread;
+
     #[inline]
     fn links(thread: &mut Thread) -> &mut Links {
         &mut thread.run_links
@@ -26,9 +34,20 @@ impl Kind for Run {
 }
 
 impl Kind for Wait {
+    type Of = Thread;
+
     #[inline]
     fn links(thread: &mut Thread) -> &mut Links {
         &mut thread.wait_links
+    }
+}
+
+impl Kind for Steal {
+    type Of = Aside;
+
+    #[inline]
+    fn links(aside: &mut Aside) -> &mut Links {
+        &mut aside.steal_links
     }
 }
 
@@ -51,7 +70,7 @@ impl<K: Kind> List<K> {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, threads: &mut [Thread], thread: u32) {
+    pub(super) fn push(&mut self, threads: &mut [K::Of], thread: u32) {
         *K::links(&mut threads[thread as usize]) = Links { after: NONE, before: self.last };
         match self.last {
             NONE => self.first = thread,
@@ -62,7 +81,7 @@ impl<K: Kind> List<K> {
     }
 
     /// To the head: a thread that goes on before all others.
-    pub(super) fn push_first(&mut self, threads: &mut [Thread], thread: u32) {
+    pub(super) fn push_first(&mut self, threads: &mut [K::Of], thread: u32) {
         *K::links(&mut threads[thread as usize]) = Links { after: self.first, before: NONE };
         match self.first {
             NONE => self.last = thread,
@@ -73,7 +92,7 @@ impl<K: Kind> List<K> {
     }
 
     #[inline]
-    pub(super) fn pop(&mut self, threads: &mut [Thread]) -> Option<u32> {
+    pub(super) fn pop(&mut self, threads: &mut [K::Of]) -> Option<u32> {
         let first = self.first;
         if first == NONE {
             return None;
@@ -83,7 +102,7 @@ impl<K: Kind> List<K> {
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, threads: &mut [Thread], thread: u32) {
+    pub(super) fn remove(&mut self, threads: &mut [K::Of], thread: u32) {
         let Links { after, before } = *K::links(&mut threads[thread as usize]);
         match before {
             NONE => self.first = after,
@@ -98,7 +117,7 @@ impl<K: Kind> List<K> {
 
     /// The thread after this one.
     #[inline]
-    pub(super) fn after(threads: &mut [Thread], thread: u32) -> u32 {
+    pub(super) fn after(threads: &mut [K::Of], thread: u32) -> u32 {
         K::links(&mut threads[thread as usize]).after
     }
 }

@@ -6,6 +6,7 @@
 //! worker threads.
 
 mod agenda;
+mod facts;
 mod ledger;
 mod list;
 mod machine;
@@ -16,6 +17,7 @@ mod steady;
 mod thread;
 
 pub use agenda::Agenda;
+pub use facts::{facts, stacks, window};
 pub use ledger::{Account, ClassAccount, LedgerLine, LockAccount, SimulatedLedger};
 pub use program::{
     BusSpec, ChannelSpec, ClassSpec, Compiled, DeviceSpec, LockKind, LockSpec, Op, Placement,

@@ -252,6 +252,9 @@ pub struct Compiled {
     pub ways: u32,
     /// Speed of a hardware thread whose sibling is busy, relative to one alone.
     pub shared_speed: f64,
+    /// CPU of the programs' steps, relative to what they take with few clients; the
+    /// laws have it in them.
+    pub crowding: f64,
     /// Speed of all cores relative to what the program was written for.
     pub speed: f64,
     /// The scheduler.

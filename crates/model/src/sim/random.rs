@@ -132,6 +132,15 @@ impl Draws {
         match law {
             Law::Fixed(length) => length,
             Law::Exponential(mean) => (self.exponential() * mean) as Ticks,
+            _ => self.length_of_parts(law),
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+    fn length_of_parts(&mut self, law: Law) -> Ticks {
+        match law {
+            Law::Fixed(length) => length,
+            Law::Exponential(mean) => (self.exponential() * mean) as Ticks,
             Law::Erlang(stages, mean) => {
                 (0..stages).map(|_| (self.exponential() * mean) as Ticks).sum()
             }

@@ -23,11 +23,20 @@ pub struct Settings {
     pub confidence: Ratio,
     /// Most events.
     pub budget: u64,
+    /// Operations of the first batches, at least one for each client: fewer give a quicker and
+    /// rougher answer.
+    pub batch: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 1, precision: Ratio(0.01), confidence: Ratio(0.95), budget: 1_000_000_000 }
+        Self {
+            seed: 1,
+            precision: Ratio(0.01),
+            confidence: Ratio(0.95),
+            budget: 1_000_000_000,
+            batch: 64,
+        }
     }
 }
 
@@ -68,7 +77,7 @@ const PILOT_DOUBLINGS: u32 = 12;
 /// budget. A budget that ends after the first look gives an outcome that is not `settled`.
 pub fn simulate(twin: &Compiled, settings: &Settings) -> Result<Outcome, SimError> {
     let mut machine = Machine::new(twin, settings.seed);
-    let first = u64::from(twin.clients()).max(64);
+    let first = u64::from(twin.clients()).max(settings.batch).max(1);
     let (mut length, warm, warm_up) = warm_up(&mut machine, first, settings.budget)?;
     machine.forget();
     let mut durations: Vec<f64> = Vec::with_capacity(MOST);

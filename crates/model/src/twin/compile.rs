@@ -42,6 +42,8 @@ struct Builder<'a> {
     locks: BTreeMap<&'a str, (u32, u32)>,
     devices: BTreeMap<&'a str, (u32, u32)>,
     timed: bool,
+    /// What CPU work costs at the level, relative to what the programs say.
+    crowding: f64,
 }
 
 type Place = std::ops::Range<usize>;
@@ -55,6 +57,7 @@ impl Twin {
         let mut builder = Builder::new(self);
         let cores = wanted.cores.unwrap_or(self.cores.count);
         builder.check_numbers(cores)?;
+        builder.crowding = self.cores.crowded(wanted.clients.unwrap_or(1), cores);
         let mut classes = Vec::new();
         for class in &self.thread {
             classes.push(builder.class(class, wanted.clients.unwrap_or(1), cores)?);
@@ -73,6 +76,7 @@ impl Twin {
             cores,
             ways: self.cores.ways,
             shared_speed: self.cores.shared_speed,
+            crowding: builder.crowding,
             speed: self.cores.speed,
             scheduler: self.scheduler_spec(),
             ops: builder.ops,
@@ -225,6 +229,7 @@ impl<'a> Builder<'a> {
             locks: BTreeMap::new(),
             devices: BTreeMap::new(),
             timed: false,
+            crowding: 1.0,
         };
         let mut first = 0;
         for (name, lock) in &twin.lock {
@@ -249,6 +254,10 @@ impl<'a> Builder<'a> {
         check(positive(twin.cores.speed), "[cores] speed is above 0")?;
         let shared = twin.cores.shared_speed;
         check(shared > 0.0 && shared <= 1.0, "[cores] shared_speed lies above 0, to 1")?;
+        let ascending = twin.cores.crowding.windows(2).all(|two| two[0].clients < two[1].clients);
+        let sound =
+            twin.cores.crowding.iter().all(|it| positive(it.clients) && positive(it.factor));
+        check(ascending && sound, "[cores] crowding has ascending clients and factors above 0")?;
         for (name, lock) in &twin.lock {
             let what = format!("[lock.{name}] copies lies between 1 and 2^20");
             check((1..=MOST).contains(&lock.copies), &what)?;
@@ -313,7 +322,9 @@ impl<'a> Builder<'a> {
         let inner = own.steps.as_deref().unwrap_or_default();
         if let Some(length) = own.run.as_ref().or(own.think.as_ref()) {
             self.timed |= length.value > Length(0.0);
-            let law = self.law(length, cv);
+            let crowding = if own.run.is_some() { self.crowding } else { 1.0 };
+            self.laws.push(Law::of(crowding * length.value.0, cv));
+            let law = index(self.laws.len() - 1);
             self.ops.push(if own.run.is_some() { Op::Run(law) } else { Op::Think(law) });
         } else if let Some(name) = &own.hold {
             let (lock, copies) =

@@ -58,11 +58,46 @@ pub struct Cores {
     pub ways: u32,
     /// Speed of a hardware thread whose sibling is busy, relative to one alone.
     pub shared_speed: f64,
+    /// What CPU work costs with more clients for each core, ascending.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub crowding: Vec<Crowding>,
 }
 
 impl Default for Cores {
     fn default() -> Self {
-        Self { count: 1, speed: 1.0, ways: 1, shared_speed: 0.6 }
+        Self { count: 1, speed: 1.0, ways: 1, shared_speed: 0.6, crowding: Vec::new() }
+    }
+}
+
+/// CPU work at so many clients for each core. Between two of these it follows the logarithm of the
+/// clients, beyond the last it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Crowding {
+    /// Clients for each core.
+    pub clients: f64,
+    /// CPU of a step, relative to what the program says.
+    pub factor: f64,
+}
+
+impl Cores {
+    /// What a step's CPU is to be multiplied with at a level.
+    #[must_use]
+    pub fn crowded(&self, clients: u32, cores: u32) -> f64 {
+        let at = (f64::from(clients.max(1)) / f64::from(cores.max(1))).ln();
+        let known = &self.crowding;
+        let after = known.iter().position(|it| it.clients.ln() >= at);
+        match (known.last(), after) {
+            (None, _) => 1.0,
+            (Some(last), None) => last.factor,
+            (_, Some(0)) => known[0].factor,
+            (_, Some(index)) => {
+                let (low, high) = (known[index - 1], known[index]);
+                let width = high.clients.ln() - low.clients.ln();
+                let part = if width > 0.0 { (at - low.clients.ln()) / width } else { 1.0 };
+                low.factor + part * (high.factor - low.factor)
+            }
+        }
     }
 }
 

@@ -12,8 +12,8 @@ mod quantity;
 pub use change::{Change, ChangeError};
 pub use compile::{Estimated, Wanted};
 pub use file::{
-    Bus, Channel, Class, Clients, Cores, Count, Device, Lock, LockType, Preference, Priority,
-    QueueKind, Scheduler, Semaphore, Source, Step, Twin, WakeTo,
+    Bus, Channel, Class, Clients, Cores, Count, Crowding, Device, Lock, LockType, Preference,
+    Priority, QueueKind, Scheduler, Semaphore, Source, Step, Twin, WakeTo,
 };
 pub use place::TwinError;
 pub use quantity::{Length, Origin, Quantity};

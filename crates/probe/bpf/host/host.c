@@ -14,6 +14,8 @@
 #define USER 0x10000ULL
 #define BUCKETS 1024
 #define KEPT 8192
+/* The clock of the run queues counts from elsewhere. */
+#define BEHIND 4711
 
 /* What happens; proof/event.rs mirrors it. */
 enum what {
@@ -44,8 +46,10 @@ static struct host_task {
 static struct mm_struct memories[PROCESSES];
 static struct signal_struct signals[PROCESSES];
 static struct inode inodes[FILES];
-static struct file files[FILES], *table[FILES + 2];
+static struct file files[FILES], *table[OPEN_FIRST];
 static struct fdtable descriptors = { .max_fds = FILES + 2, .fd = table };
+static struct rq queue;
+static struct cfs_rq queued = { .rq = &queue };
 static struct files_struct opened = { .fdt = &descriptors };
 static u32 current[CPUS], words[WORDS], cpu;
 static u64 now, chance;
@@ -323,6 +327,7 @@ static void program(const struct event *e)
 static void happen(const struct event *e)
 {
 	now = e->at;
+	queue.clock = now - BEHIND;
 	cpu = e->cpu;
 	switch (e->what) {
 	case E_OPEN: open_window(e); break;
@@ -356,14 +361,18 @@ void host_begin(const struct described *described, u32 count, u64 seed)
 	for (u32 i = 0; i < FILES; i++) {
 		inodes[i].i_mode = modes[i];
 		files[i].f_inode = &inodes[i];
-		table[i] = &files[i];
+		table[i] = opened.fd_array[i] = &files[i];
 	}
+	/* Half of the machines have the table that a process begins with. */
+	opened.fdtab = (struct fdtable){ .max_fds = FILES + 2, .fd = opened.fd_array };
+	opened.fdt = seed % 2 ? &descriptors : &opened.fdtab;
 	for (u32 i = 0; i < PROCESSES; i++)
 		signals[i].live.counter = 1;
 	for (u32 i = 0; i < CPUS; i++)
 		current[i] = i;
 	for (u32 i = 0; i < count; i++) {
 		struct task_struct *t = &tasks[i].task;
+		t->se.cfs_rq = &queued;
 		t->pid = described[i].tid;
 		t->tgid = described[i].tgid;
 		t->flags = described[i].kernel ? PF_KTHREAD : 0;

@@ -4,6 +4,7 @@ use super::facts::{self, Missed};
 use super::maps::Maps;
 use super::offcpu::{self, LockLore};
 use super::tick;
+use super::wakers::{self, Wakers};
 use super::window::{Harvest, Silent};
 use super::wire::{Control, TIMED, WaitRecord, class, counter, reason};
 use super::{Collector, Kind, ON_CPU_HZ, Observation, ProbeError, Watch, open_stacks};
@@ -47,6 +48,7 @@ pub(crate) struct EbpfCollector {
     ebpf: Ebpf,
     maps: Maps,
     links: Vec<BtfTracePointLink>,
+    wakers: Wakers,
     loaded: Vec<&'static str>,
     cpus: Vec<u32>,
     stacks: Option<StackCollector>,
@@ -67,6 +69,8 @@ struct FrozenWindow {
     system: Vec<u32>,
     ticks: stat::CpuTicks,
     cost: CollectorCost,
+    /// Share of it in which those were seen who end waits.
+    wakers_share: f64,
     opened: OpenWindow,
 }
 
@@ -126,6 +130,16 @@ impl EbpfCollector {
         stacks: Option<StackCollector>,
         remarks: &mut Vec<String>,
     ) -> Result<Self, ProbeError> {
+        Self::attach_object(OBJECT, cpus, stacks, remarks)
+    }
+
+    /// The same with these programs.
+    pub(crate) fn attach_object(
+        object: &[u8],
+        cpus: Vec<u32>,
+        stacks: Option<StackCollector>,
+        remarks: &mut Vec<String>,
+    ) -> Result<Self, ProbeError> {
         if !cfg!(target_arch = "x86_64") {
             return Err(ProbeError::Ebpf("the programs read x86-64 registers only".to_owned()));
         }
@@ -138,7 +152,7 @@ impl EbpfCollector {
         let mut ebpf = EbpfLoader::new()
             .btf(Some(&btf))
             .map_max_entries("waits", waits)
-            .load(OBJECT)
+            .load(object)
             .map_err(|error| ebpf_error("load", &error))?;
         let loaded = load_programs(&mut ebpf, &btf, remarks)?;
         let maps = Maps::take(&mut ebpf, possible)?;
@@ -150,6 +164,7 @@ impl EbpfCollector {
             ebpf,
             maps,
             links: Vec::new(),
+            wakers: Wakers::default(),
             loaded,
             cpus,
             stacks,
@@ -172,6 +187,7 @@ impl Collector for EbpfCollector {
             return Err(ProbeError::Order("detach while a window is open; close it first"));
         }
         self.links.clear();
+        self.wakers.detach();
         Ok(())
     }
 
@@ -179,7 +195,7 @@ impl Collector for EbpfCollector {
         if !self.links.is_empty() {
             return Ok(());
         }
-        for name in &self.loaded {
+        for name in self.loaded.iter().filter(|name| **name != wakers::PROGRAM) {
             let link = attach_one(&mut self.ebpf, name)
                 .map_err(|error| ebpf_error(&format!("attach {name}"), &error))?;
             self.links.push(link);
@@ -193,6 +209,11 @@ impl Collector for EbpfCollector {
         }
         if self.links.is_empty() {
             return Err(ProbeError::Order("the programs are detached; reattach first"));
+        }
+        if self.stacks.is_some() && self.wakers.is_off() {
+            let link = attach_one(&mut self.ebpf, wakers::PROGRAM)
+                .map_err(|error| ebpf_error("attach sched_waking", &error))?;
+            self.wakers.attached(link);
         }
         let system = tasks::family(&target.pids);
         let generators = tasks::family(&target.generators);
@@ -215,6 +236,7 @@ impl Collector for EbpfCollector {
         let kneepoint = sys::process_cpu(own_pid()).unwrap_or(0);
         let counts = tasks::counts(&system);
         let control = self.start(&cpus)?;
+        self.wakers.watch(control.window, self.maps.cores_elsewhere()?);
         self.window = Some(OpenWindow {
             control,
             cpus,
@@ -237,6 +259,7 @@ impl Collector for EbpfCollector {
         control.active = 0;
         self.maps.set_control(&control)?;
         let end = sys::monotonic();
+        let wakers_share = self.wakers.share();
         if let Some(stacks) = &self.stacks {
             stacks.pause();
         }
@@ -262,18 +285,21 @@ impl Collector for EbpfCollector {
             ..Harvest::default()
         };
         harvest.silent = silent_threads(&harvest, &window.clients);
-        self.frozen = Some(FrozenWindow { harvest, system, ticks, cost, opened: window });
+        if let Some(stacks) = &self.stacks {
+            stacks.read_maps();
+        }
+        self.frozen =
+            Some(FrozenWindow { harvest, system, ticks, cost, wakers_share, opened: window });
         Ok(())
     }
 
     /// The facts of the frozen window. Its threads may be gone; naming stacks takes its time.
     fn collect(&mut self) -> Result<Observation, ProbeError> {
         let frozen = self.frozen.take().ok_or(ProbeError::Order("no window is frozen"))?;
-        let FrozenWindow { mut harvest, system, ticks, cost, opened } = frozen;
+        let FrozenWindow { mut harvest, system, ticks, cost, wakers_share, opened } = frozen;
         let mut stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
         offcpu::take_ticks(&mut stacks);
         let waits = offcpu::by_mark(&self.wait_records(&harvest.threads, harvest.end));
-        self.lore.learn(&stacks.new_stacks, &stacks.marked, &waits);
         self.name_objects(&harvest, &system);
         harvest.objects = self.lore.objects().clone();
         let counters = self.maps.counters()?;
@@ -286,7 +312,7 @@ impl Collector for EbpfCollector {
         }
         let skipped = self.recursion_misses().saturating_sub(opened.skipped);
         let switches = harvest.cores.iter().map(|core| core.switches).sum();
-        let missed = Missed { counters, skipped, switches };
+        let missed = Missed { counters, skipped, switches, wakers_share };
         Ok(facts::assemble(&harvest, stacks, &waits, &missed, ticks, cost))
     }
 }
@@ -297,6 +323,8 @@ impl EbpfCollector {
         self.windows += 1;
         let mut control = Control {
             window: sys::monotonic(),
+            ahead: 0,
+            ahead_at: 0,
             always_from: self.stacks.as_ref().map_or(0, |_| self.always_from),
             tick: self.tick.filter(|_| self.stacks.is_some()).unwrap_or(0),
             tick_share: self.tick_share,
@@ -321,6 +349,12 @@ impl EbpfCollector {
             }
         }
         Ok(control)
+    }
+
+    /// A map of the object that user space does not use.
+    #[cfg(test)]
+    pub(crate) fn take_map(&mut self, name: &str) -> Option<aya::maps::Map> {
+        self.ebpf.take_map(name)
     }
 
     /// What was read of the frozen window.

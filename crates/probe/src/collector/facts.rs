@@ -17,6 +17,8 @@ pub(crate) struct Missed {
     pub skipped: u64,
     /// Switches of the system's threads.
     pub switches: u64,
+    /// Share of it in which those were seen who end waits.
+    pub wakers_share: f64,
 }
 
 /// All facts of a closed window, in a fixed order.
@@ -34,7 +36,8 @@ pub(crate) fn assemble(
     cores.irq = Nanos(ticks.irq * stat::TICK);
     cores.steal = Nanos(ticks.steal * stat::TICK);
     let running = sums.groups.values().map(|group| group.running).sum();
-    let (off_cpu, orphans) = offcpu::weights(&stacks.marked, waits, &harvest.objects);
+    let (off_cpu, orphans) =
+        offcpu::weights(&stacks.marked, waits, &harvest.objects, missed.wakers_share);
     let mut facts = vec![Fact::Tier { tier: Tier::Full }];
     facts.extend(sums.groups.into_values().map(Fact::ThreadTime));
     facts.extend(sums.waits.into_values().map(Fact::Wait));
@@ -79,8 +82,12 @@ mod tests {
 
     #[test]
     fn only_losses_that_happened_are_reported() {
-        let mut missed =
-            Missed { counters: [0; counter::COUNT as usize], skipped: 0, switches: 900 };
+        let mut missed = Missed {
+            counters: [0; counter::COUNT as usize],
+            skipped: 0,
+            switches: 900,
+            wakers_share: 1.0,
+        };
         let stacks = WindowStacks::default();
         assert!(losses(&missed, 0, 0, &stacks).is_empty());
         missed.counters[counter::MISSED_WAKE as usize] = 2;

@@ -104,6 +104,9 @@ impl Collector for FallbackCollector {
             .map_err(|_| ProbeError::Sampling("the reading thread failed".to_owned()))?;
         let end = sys::monotonic();
         let counts = tasks::counts(&tasks::family(&window.target.pids));
+        if let Some(stacks) = &self.stacks {
+            stacks.read_maps();
+        }
         let meter = window.meter.finish();
         let clients = window.target.clients.iter().copied().collect();
         let ledger = Ledger::of(&readings, [&window.counts, &counts], &clients, window.begin, end);

@@ -6,6 +6,7 @@ mod fallback;
 mod maps;
 mod offcpu;
 mod tick;
+mod wakers;
 mod window;
 mod wire;
 

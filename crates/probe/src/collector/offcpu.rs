@@ -4,62 +4,19 @@
 //! length ÷ p estimates the blocked time it stands for without bias (Horvitz and Thompson, 1952).
 
 use super::window::{Objects, wait_key};
-use super::wire::{WaitId, WaitRecord, reason};
+use super::wire::{WaitId, WaitRecord};
 use crate::stack::{MarkedStack, WindowStacks};
-use kneepoint_vocab::{Frame, Nanos, StackId, StackKind, StackRecord, StackWeight};
-use std::collections::{BTreeMap, BTreeSet};
+use kneepoint_vocab::{Nanos, StackId, StackKind, StackWeight};
+use std::collections::BTreeMap;
 
 /// `kind` of a mark taken where a thread blocked; wakers have 2.
 const BLOCK: u32 = 1;
 /// `kind` of a mark taken at a tick.
 const TICK: u32 = 3;
 
-/// Frames from the innermost that are searched for a lock's own functions.
-const DEPTH: usize = 14;
-
-const LOCKS: [&str; 12] = [
-    "lock_contended",
-    "read_contended",
-    "write_contended",
-    "pthread_mutex_lock",
-    "lll_lock_wait",
-    "pthread_rwlock_",
-    "RawMutex::lock_slow",
-    "lock_shared_slow",
-    "lock_exclusive_slow",
-    "pthread_spin_lock",
-    "mutex_lock_full",
-    "_L_lock",
-];
-const CONDITIONS: [&str; 5] =
-    ["pthread_cond_", "Condvar::wait", "futex::Condvar", "Parker::park", "sem_wait"];
-
-/// Locks that are made of a semaphore for each waiter, so that its call is the innermost.
-const LOCKS_OVER_SEMAPHORES: [&str; 1] = ["LWLock"];
-
-/// Whether the innermost synchronisation call of a stack is a lock: `None` where it shows none.
-fn shows_lock(record: &StackRecord) -> Option<bool> {
-    let user = || record.frames.iter().filter(|frame| frame.module != "[kernel]").take(DEPTH);
-    let over = |frame: &Frame| LOCKS_OVER_SEMAPHORES.iter().any(|l| frame.function.starts_with(l));
-    if user().any(over) {
-        return Some(true);
-    }
-    user().find_map(|frame| {
-        let has = |word: &&str| frame.function.contains(*word);
-        if LOCKS.iter().any(has) {
-            Some(true)
-        } else if CONDITIONS.iter().any(has) {
-            Some(false)
-        } else {
-            None
-        }
-    })
-}
-
-/// What the stacks of a run have shown about futex words.
+/// What was looked up about futex words.
 #[derive(Debug, Default)]
 pub(crate) struct LockLore {
-    stacks: BTreeSet<StackId>,
     objects: Objects,
     pids: Vec<u32>,
 }
@@ -70,25 +27,6 @@ impl LockLore {
         if self.pids != pids {
             self.pids = pids.to_vec();
             self.objects = Objects::default();
-        }
-    }
-
-    /// Learns from new stacks and from which waits they belong to.
-    pub(crate) fn learn(
-        &mut self,
-        new: &[StackRecord],
-        marked: &[MarkedStack],
-        waits: &BTreeMap<u64, (WaitId, u64)>,
-    ) {
-        let locks = new.iter().filter(|record| shows_lock(record) == Some(true));
-        self.stacks.extend(locks.map(|record| record.id));
-        for mark in marked.iter().filter(|mark| mark.kind == BLOCK) {
-            if let Some((wait, _)) = waits.get(&mark.id)
-                && wait.reason == reason::FUTEX
-                && self.stacks.contains(&mark.stack)
-            {
-                self.objects.locks.insert(wait.object);
-            }
         }
     }
 
@@ -124,7 +62,8 @@ pub(crate) fn by_mark(records: &[WaitRecord]) -> BTreeMap<u64, (WaitId, u64)> {
     records.iter().map(|record| (record.id, (record.wait, record.blocked))).collect()
 }
 
-/// Weighted stacks of the window, and the marks without a known wait.
+/// Weighted stacks of the window, and the marks without a known wait. Who ended a wait was seen in
+/// this share of the window.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -135,6 +74,7 @@ pub(crate) fn weights(
     marked: &[MarkedStack],
     waits: &BTreeMap<u64, (WaitId, u64)>,
     objects: &Objects,
+    wakers_share: f64,
 ) -> (Vec<StackWeight>, u64) {
     let mut sums = BTreeMap::new();
     let mut orphans = 0;
@@ -143,9 +83,12 @@ pub(crate) fn weights(
             orphans += 1;
             continue;
         };
-        let kind = if mark.kind == BLOCK { StackKind::OffCpu } else { StackKind::Waker };
+        let (kind, share) = match mark.kind {
+            BLOCK => (StackKind::OffCpu, 1.0),
+            _ => (StackKind::Waker, wakers_share.max(1e-6)),
+        };
         let entry = sums.entry((kind, mark.stack, wait_key(wait, objects))).or_insert((0.0, 0));
-        entry.0 += *blocked as f64 * (1_u64 << 32) as f64 / mark.p.max(1) as f64;
+        entry.0 += *blocked as f64 * (1_u64 << 32) as f64 / mark.p.max(1) as f64 / share;
         entry.1 += 1;
     }
     let weight = |((kind, stack, wait), (weight, count)): ((_, _, _), (f64, u64))| StackWeight {
@@ -174,19 +117,11 @@ pub(crate) fn on_cpu(counts: &BTreeMap<StackId, u64>, running: Nanos) -> Vec<Sta
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::reason;
     use super::*;
 
     fn wait(object: u64) -> WaitId {
         WaitId { comm: [0; 16], object, nr: 202, op: 137, reason: reason::FUTEX, role: 1 }
-    }
-
-    fn stack(id: u32, functions: &[&str]) -> StackRecord {
-        let frame = |function: &&str| Frame { function: (*function).into(), module: "a".into() };
-        StackRecord {
-            id: StackId(id),
-            frames: functions.iter().map(frame).collect(),
-            truncated: false,
-        }
     }
 
     fn mark(id: u64, kind: u32, p: u64, stack: u32) -> MarkedStack {
@@ -202,14 +137,14 @@ mod tests {
             mark(2, 2, 1 << 32, 5),
             mark(9, 1, 1, 0),
         ];
-        let (found, orphans) = weights(&marked, &waits, &Objects::default());
+        let (found, orphans) = weights(&marked, &waits, &Objects::default(), 0.5);
         assert_eq!(orphans, 1);
         assert_eq!(found.len(), 2);
         assert_eq!(
             (found[0].kind, found[0].weight, found[0].count),
             (StackKind::OffCpu, Nanos(7000), 2)
         );
-        assert_eq!((found[1].kind, found[1].weight), (StackKind::Waker, Nanos(3000)));
+        assert_eq!((found[1].kind, found[1].weight), (StackKind::Waker, Nanos(6000)));
     }
 
     #[test]
@@ -224,32 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_call_decides_between_lock_and_condition() {
-        assert_eq!(
-            shows_lock(&stack(0, &["syscall", "Mutex::lock_contended", "main"])),
-            Some(true)
-        );
-        assert_eq!(
-            shows_lock(&stack(0, &["pthread_cond_wait", "pthread_mutex_lock"])),
-            Some(false)
-        );
-        assert_eq!(
-            shows_lock(&stack(0, &["sem_wait", "PGSemaphoreLock", "LWLockAcquire"])),
-            Some(true)
-        );
-        assert_eq!(shows_lock(&stack(0, &["poll", "main"])), None);
-    }
-
-    #[test]
-    fn lore_is_forgotten_with_the_process() {
+    fn names_are_forgotten_with_the_process() {
         let mut lore = LockLore::default();
         lore.begin(&[7]);
-        let waits = BTreeMap::from([(1, (wait(16), 1000))]);
-        lore.learn(&[stack(3, &["lock_contended"])], &[mark(1, 1, 1, 3)], &waits);
+        lore.name([16].into_iter(), |_| Some("app:all".to_owned()));
         lore.begin(&[7]);
-        assert!(lore.objects().locks.contains(&16));
+        assert_eq!(lore.objects().names[&16].as_deref(), Some("app:all"));
         lore.begin(&[8]);
-        assert!(lore.objects().locks.is_empty());
+        assert!(lore.objects().names.is_empty());
     }
 
     #[test]

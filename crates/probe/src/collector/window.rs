@@ -3,15 +3,12 @@
 
 use super::wire::{self, Core, GroupId, GroupSum, Thread, WaitId, WaitSum, class, state};
 use crate::proc::schedstat::SchedStat;
-use crate::proc::syscall::futex_reason;
 use kneepoint_vocab::{CoreTime, Nanos, ThreadRole, ThreadTime, Wait, WaitKey, WaitReason};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known about futex words beyond the system call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Objects {
-    /// Words whose waiters' stacks show a lock.
-    pub locks: BTreeSet<u64>,
     /// Names of words that are global variables; `None`: looked up, and it is none.
     pub names: BTreeMap<u64, Option<String>>,
 }
@@ -63,8 +60,10 @@ pub(crate) fn role_of(flag: u64) -> ThreadRole {
 pub(crate) fn wait_key(id: &WaitId, objects: &Objects) -> WaitKey {
     use wire::reason as r;
     let reason = match id.reason {
-        r::FUTEX if objects.locks.contains(&id.object) => WaitReason::UserLock,
-        r::FUTEX => futex_reason(u64::from(id.op), id.op & wire::OP_TIMED != 0),
+        r::FUTEX => {
+            let timed = id.op & wire::OP_TIMED != 0;
+            WaitReason::Futex { operation: id.op & !wire::OP_TIMED, timed }
+        }
         r::KERNEL_LOCK => WaitReason::KernelLock,
         r::DEVICE => WaitReason::Device,
         r::PIPE => WaitReason::Pipe,
@@ -156,7 +155,7 @@ impl Sums {
         wait.count += sum.count;
         wait.longest = wait.longest.max(Nanos(sum.longest));
         wait.idle_charged += Nanos(sum.idle);
-        if wait.key.reason == WaitReason::UserLock {
+        if matches!(wait.key.reason, WaitReason::Futex { .. }) {
             wait.holders.running += sum.holders[1];
             wait.holders.runnable += sum.holders[2];
             wait.holders.blocked += sum.holders[3];
@@ -315,7 +314,7 @@ mod tests {
             mark: 0,
             mark_p: 0,
             comm: comm("worker"),
-            locks: [[0; 2]; 4],
+            locks: [0; 4],
             lock_flags: [0; 4],
             parts: [wire::WaitPart::default(); 2],
             nr: 202,
@@ -352,7 +351,8 @@ mod tests {
         let sums = Sums::of(&harvest(vec![(8, thread(state::BLK))]));
         let wait = sums.waits.values().next().unwrap();
         assert_eq!((wait.blocked, wait.count), (Nanos(400), 0));
-        assert_eq!((wait.key.reason, wait.key.object), (WaitReason::UserLock, 0xf00));
+        let reason = WaitReason::Futex { operation: 128, timed: false };
+        assert_eq!((wait.key.reason, wait.key.object), (reason, 0xf00));
     }
 
     #[test]
@@ -388,13 +388,11 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_shows_a_lock_overrules_the_futex_operation() {
+    fn a_futex_wait_is_kept_as_it_was_called() {
         let mut thread = thread(state::BLK);
-        thread.op = 137;
-        let id = thread.wait();
-        assert_eq!(wait_key(&id, &Objects::default()).reason, WaitReason::Condition);
-        let known = Objects { locks: BTreeSet::from([0xf00]), ..Objects::default() };
-        assert_eq!(wait_key(&id, &known).reason, WaitReason::UserLock);
+        thread.op = 137 | wire::OP_TIMED;
+        let reason = wait_key(&thread.wait(), &Objects::default()).reason;
+        assert_eq!(reason, WaitReason::Futex { operation: 137, timed: true });
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub(crate) fn name_of(comm: &Comm) -> String {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Control {
     pub window: u64,
+    /// Set by the programs, as the next.
+    pub ahead: u64,
+    pub ahead_at: u64,
     pub always_from: u64,
     pub tick: u64,
     pub tick_share: u32,
@@ -107,7 +110,7 @@ pub(crate) struct Thread {
     pub mark: u64,
     pub mark_p: u64,
     pub comm: Comm,
-    pub locks: [[u64; 2]; 4],
+    pub locks: [u64; 4],
     pub lock_flags: [u32; 4],
     pub parts: [WaitPart; 2],
     pub nr: i32,
@@ -278,8 +281,8 @@ mod tests {
 
     #[test]
     fn no_structure_has_padding() {
-        assert_eq!(size_of::<Control>(), 48);
-        assert_eq!(size_of::<Thread>(), 14 * 8 + 16 + 64 + 16 + 2 * 88 + 4 + 4 + 2 + 6);
+        assert_eq!(size_of::<Control>(), 64);
+        assert_eq!(size_of::<Thread>(), 14 * 8 + 16 + 32 + 16 + 2 * 88 + 4 + 4 + 2 + 6);
         assert_eq!(size_of::<WaitId>(), 32);
         assert_eq!(size_of::<WaitSum>(), 72);
         assert_eq!(size_of::<GroupId>(), 24);

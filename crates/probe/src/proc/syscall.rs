@@ -74,18 +74,12 @@ pub fn parse(text: &str) -> Option<Doing> {
     Some(Doing::Call { nr, args })
 }
 
-/// Kind of a futex wait, from its operation and whether it has a timeout.
-///
-/// glibc's mutexes wait with FUTEX_WAIT or FUTEX_LOCK_PI and no timeout. FUTEX_WAIT_BITSET serves
-/// condition variables, semaphores and Rust's locks alike; without a stack it counts as a
-/// condition.
-#[must_use]
-pub fn futex_reason(op: u64, timed: bool) -> WaitReason {
-    match op & 0x7f {
-        0 if !timed => WaitReason::UserLock,
-        6 | 13 => WaitReason::UserLock,
-        _ => WaitReason::Condition,
-    }
+/// Operation of the calls that can do nothing but what `FUTEX_WAIT_BITSET` does.
+const WAIT_BITSET: u16 = 9;
+
+/// A futex wait as it was called.
+fn futex(operation: u64, timed: bool) -> WaitReason {
+    WaitReason::Futex { operation: u16::try_from(operation).unwrap_or(u16::MAX), timed }
 }
 
 /// What kind of thing a file descriptor is, from its link in `/proc/PID/fd`.
@@ -109,9 +103,9 @@ pub fn reason(
     link: impl FnOnce(u64) -> Option<String>,
 ) -> (WaitReason, u64) {
     let plain = match nr {
-        202 => return (futex_reason(args[1], args[3] != 0), args[0]),
-        455 => return (WaitReason::Condition, args[0]),
-        449 => WaitReason::Condition,
+        202 => return (futex(args[1], args[3] != 0), args[0]),
+        455 => return (WaitReason::Futex { operation: WAIT_BITSET, timed: false }, args[0]),
+        449 => WaitReason::Futex { operation: WAIT_BITSET, timed: true },
         0 | 1 | 17..=20 => link(args[0]).map_or(WaitReason::Other, |link| descriptor_reason(&link)),
         42..=47 | 288 | 299 | 307 => WaitReason::Socket,
         7 | 23 | 34 | 128 | 208 | 232 | 270 | 271 | 281 | 426 | 441 => WaitReason::Poll,
@@ -140,9 +134,10 @@ mod tests {
     #[test]
     fn waits_are_distinguished() {
         let none = |_| None;
-        assert_eq!(reason(202, &[16, 128, 2, 0], none), (WaitReason::UserLock, 16));
-        assert_eq!(reason(202, &[16, 393, 2, 0], none), (WaitReason::Condition, 16));
-        assert_eq!(reason(202, &[16, 128, 2, 99], none), (WaitReason::Condition, 16));
+        let futex = |operation, timed| (WaitReason::Futex { operation, timed }, 16);
+        assert_eq!(reason(202, &[16, 128, 2, 0], none), futex(128, false));
+        assert_eq!(reason(202, &[16, 393, 2, 0], none), futex(393, false));
+        assert_eq!(reason(202, &[16, 128, 2, 99], none), futex(128, true));
         assert_eq!(reason(230, &[0, 0, 0, 0], none), (WaitReason::Timer, 0));
         assert_eq!(reason(0, &[3, 0, 0, 0], |_| Some("pipe:[77]".into())).0, WaitReason::Pipe);
         assert_eq!(reason(0, &[3, 0, 0, 0], |_| Some("/etc/x".into())).0, WaitReason::File);

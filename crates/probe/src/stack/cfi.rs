@@ -22,7 +22,7 @@ pub(crate) struct Section {
 impl Section {
     /// Addresses it takes in the image.
     pub(crate) fn range(&self) -> Range<u64> {
-        self.address..self.address + self.bytes.len() as u64
+        self.address..self.address.saturating_add(self.bytes.len() as u64)
     }
 }
 

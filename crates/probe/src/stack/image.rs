@@ -1,7 +1,7 @@
 //! One ELF file (or the vDSO) as processes map it: segments, frame information, symbol sources.
 
 use super::cfi::{FrameInfo, Section};
-use super::inlines::Inlines;
+use super::inlines::{Inlines, MOST_BYTES, contents};
 use super::maps::Mapping;
 use super::symbols::{Kind, Symbol, SymbolTable};
 use kneepoint_machine::proc;
@@ -14,7 +14,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+
+#[cfg(test)]
+mod damaged;
 
 /// What tells one mapped file from another, also after a rebuild in place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +34,8 @@ pub(crate) struct Image {
     pub(crate) id: u32,
     /// Base name of the file.
     pub(crate) name: String,
+    /// The note that tells this build from any other.
+    pub(crate) build_id: Option<Vec<u8>>,
     /// Loaded segments.
     segments: Vec<Segment>,
     /// Frame information, where there is any.
@@ -63,11 +67,12 @@ impl Image {
         let mut image = Self {
             id,
             name: name.to_owned(),
+            build_id: None,
             segments: Vec::new(),
             frames: None,
             sources: Vec::new(),
         };
-        let build_id = match opened {
+        image.build_id = match opened {
             Opened::File(file, _) => {
                 let build_id = image.read_layout(&ReadCache::new(&file));
                 image.sources.push(Source::File(file));
@@ -79,7 +84,8 @@ impl Image {
                 build_id
             }
         };
-        if let Some(debug) = build_id.and_then(|id| open_debug_file(&id, debug_roots)) {
+        let debug = image.build_id.as_ref().and_then(|id| open_debug_file(id, debug_roots));
+        if let Some(debug) = debug {
             image.sources.push(Source::File(debug));
         }
         image
@@ -99,15 +105,15 @@ impl Image {
                     SegmentFlags::Elf { p_flags } if p_flags & object::elf::PF_X != 0),
             })
             .collect();
-        let section = |name: &str| {
+        let mut left = MOST_BYTES;
+        let mut section = |name: &str| {
             let section = elf.section_by_name(name)?;
-            let bytes = section.uncompressed_data().ok()?;
-            (!bytes.is_empty())
-                .then(|| Section { address: section.address(), bytes: Arc::from(bytes.as_ref()) })
+            let bytes = contents(&section, &mut left)?;
+            (!bytes.is_empty()).then(|| Section { address: section.address(), bytes })
         };
         let address = |name: &str| {
             let section = elf.section_by_name(name)?;
-            Some(section.address()..section.address() + section.size())
+            Some(section.address()..section.address().saturating_add(section.size()))
         };
         self.frames = section(".eh_frame").map(|frames| FrameInfo {
             frames,
@@ -125,7 +131,7 @@ impl Image {
         let segment = self.segments.iter().find(|segment| {
             let begin = segment.offset & !PAGE_MASK;
             segment.executable
-                && (begin..segment.offset + segment.in_file).contains(&mapping.offset)
+                && (begin..segment.offset.saturating_add(segment.in_file)).contains(&mapping.offset)
         })?;
         let at_offset = segment.address.wrapping_add(mapping.offset).wrapping_sub(segment.offset);
         Some(mapping.range.start.wrapping_sub(at_offset))
@@ -133,7 +139,8 @@ impl Image {
 
     /// Whether `address` lies in a loaded segment, zeroed data included.
     pub(crate) fn holds(&self, address: u64) -> bool {
-        let extent = |segment: &Segment| segment.address..segment.address + segment.in_memory;
+        let extent =
+            |segment: &Segment| segment.address..segment.address.saturating_add(segment.in_memory);
         self.segments.iter().any(|segment| extent(segment).contains(&address))
     }
 
@@ -256,6 +263,15 @@ fn read_memory(pid: u32, mapping: &Mapping) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Two digits for each byte.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// Folders below which distributions keep separate debug files, as seen by us and by `pid`.
 pub(crate) fn debug_roots(pid: u32) -> Vec<PathBuf> {
     const FOLDER: &str = "usr/lib/debug/.build-id";
@@ -263,13 +279,8 @@ pub(crate) fn debug_roots(pid: u32) -> Vec<PathBuf> {
 }
 
 fn open_debug_file(build_id: &[u8], roots: &[PathBuf]) -> Option<File> {
-    use std::fmt::Write as _;
-    let (first, rest) = build_id.split_first()?;
-    let mut below = format!("{first:02x}/");
-    for byte in rest {
-        let _ = write!(below, "{byte:02x}");
-    }
-    below.push_str(".debug");
+    let (first, rest) = build_id.split_at_checked(1)?;
+    let below = format!("{}/{}.debug", hexadecimal(first), hexadecimal(rest));
     roots.iter().filter_map(|root| File::open(root.join(&below)).ok()).find(|file| {
         let cache = ReadCache::new(file);
         let parsed = ElfFile64::<Endianness, _>::parse(&cache);

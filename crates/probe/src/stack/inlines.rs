@@ -14,7 +14,7 @@ type Bytes = EndianArcSlice<LittleEndian>;
 
 /// Bytes of debug information, decompressed, above which a file is not read: they stay in memory
 /// beside the system under test.
-const MOST_BYTES: u64 = 256 << 20;
+pub(super) const MOST_BYTES: u64 = 256 << 20;
 
 /// What chains and names need; types' and variables' whereabouts do not matter.
 const NEEDED: [SectionId; 10] = [
@@ -51,6 +51,8 @@ impl Inlines {
     /// part into the rest, which is no call in the source; a recursion that really was inlined
     /// loses a level by this.
     pub(crate) fn chain(&self, address: u64) -> Option<Vec<String>> {
+        // The last address of all is no function's, and addr2line adds 1 to what it looks up.
+        address.checked_add(1)?;
         self.sources.iter().find_map(|source| chain(source, address))
     }
 }
@@ -80,7 +82,10 @@ fn read<'data>(data: impl ReadRef<'data>) -> Option<Context<Bytes>> {
 }
 
 /// The bytes of `section`, taken off those that are `left`; `None` where these do not suffice.
-fn contents<'data>(section: &impl ObjectSection<'data>, left: &mut u64) -> Option<Arc<[u8]>> {
+pub(super) fn contents<'data>(
+    section: &impl ObjectSection<'data>,
+    left: &mut u64,
+) -> Option<Arc<[u8]>> {
     let data = section.compressed_data().ok()?;
     *left = left.checked_sub(data.uncompressed_size)?;
     Some(Arc::from(data.decompress().ok()?.as_ref()))

@@ -47,7 +47,8 @@ fn switches(
     let mut names = Names::default();
     let mut stacks: BTreeMap<StackId, (StackRecord, u64)> = BTreeMap::new();
     for (id, count) in &window.on_cpu {
-        let (found, new) = names.resolve(*id, reader.stacks.get(*id)?, &reader.images);
+        let (found, new) =
+            names.resolve(*id, reader.stacks.get(*id)?, &reader.images, &reader.maps);
         stacks.extend(new.map(|record| (found, (record, 0))));
         stacks.get_mut(&found)?.1 += count;
     }

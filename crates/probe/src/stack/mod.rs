@@ -11,6 +11,7 @@
 //! | `events` | which events are opened, with and without privileges |
 //! | `maps`, `image`, `cfi` | what a process has mapped, its files, their frame information |
 //! | `process` | unwinding |
+//! | `jit`, `jvm` | names of compiled code that lies in no file |
 //! | `symbols`, `inlines`, `kernel` | names of functions, of those inlined into them too |
 //! | `names` | the run's stack table |
 //! | `reader` | the thread that drains and unwinds |
@@ -19,6 +20,8 @@ mod cfi;
 mod events;
 mod image;
 mod inlines;
+mod jit;
+mod jvm;
 mod kernel;
 #[cfg(test)]
 mod live;
@@ -208,6 +211,12 @@ impl StackCollector {
         self.shared.lock().drain();
     }
 
+    /// Reads what just-in-time compilers tell of their code in the processes whose stacks showed
+    /// some, while these live. Virtual machines that we ourselves have started are asked for it.
+    pub fn read_maps(&self) {
+        self.shared.lock().read_maps();
+    }
+
     /// Closes the window and names what was found in it. Without an open window it is empty.
     #[must_use]
     pub fn end(&mut self) -> WindowStacks {
@@ -227,7 +236,8 @@ impl StackCollector {
             ..WindowStacks::default()
         };
         let mut resolve = |id| {
-            let (found, record) = self.names.resolve(id, reader.stacks.get(id)?, &reader.images);
+            let (found, record) =
+                self.names.resolve(id, reader.stacks.get(id)?, &reader.images, &reader.maps);
             window.new_stacks.extend(record);
             Some(found)
         };

@@ -1,14 +1,15 @@
 //! From numbers to named stacks: each distinct address is looked up once in a run, and stacks
 //! that read alike are one stack.
 
-use super::image::Image;
+use super::image::{Image, hexadecimal};
 use super::inlines::Inlines;
+use super::jit::PerfMap;
 use super::kernel::{self, KERNEL, KernelSymbols};
 use super::maps::ANONYMOUS;
-use super::process::{Images, RawFrame};
+use super::process::{Anonymous, Images, RawFrame};
 use super::symbols::{SymbolTable, readable};
-use kneepoint_vocab::{Frame, StackId, StackRecord};
-use std::collections::{BTreeMap, HashMap};
+use kneepoint_vocab::{Frame, Module, StackId, StackRecord};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::BufReader;
 use std::sync::Arc;
 
@@ -68,6 +69,8 @@ pub(crate) struct Names {
     calls: HashMap<RawFrame, Arc<Calls>>,
     by_raw: HashMap<RawId, StackId>,
     by_name: HashMap<(Vec<(String, String)>, bool), StackId>,
+    /// Images that a record has named.
+    recorded: BTreeSet<u32>,
 }
 
 impl Names {
@@ -77,29 +80,58 @@ impl Names {
         id: RawId,
         stack: &RawStack,
         images: &Images,
+        maps: &BTreeMap<u32, PerfMap>,
     ) -> (StackId, Option<StackRecord>) {
         if let Some(known) = self.by_raw.get(&id) {
             return (*known, None);
         }
-        let frames = self.named(stack, images);
+        let frames = self.named(stack, images, maps);
         let key = frames.iter().map(|f| (f.function.clone(), f.module.clone())).collect();
         let next = StackId(u32::try_from(self.by_name.len()).unwrap_or(u32::MAX));
         let found = *self.by_name.entry((key, stack.truncated)).or_insert(next);
         self.by_raw.insert(id, found);
-        let new = found == next;
-        let record = new.then_some(StackRecord { id: found, frames, truncated: stack.truncated });
-        (found, record)
+        if found != next {
+            return (found, None);
+        }
+        let modules = self.new_modules(stack, images);
+        (found, Some(StackRecord { id: found, frames, truncated: stack.truncated, modules }))
     }
 
-    fn named(&mut self, stack: &RawStack, images: &Images) -> Vec<Frame> {
-        let calls: Vec<_> = stack.frames.iter().map(|raw| self.calls(*raw, images)).collect();
+    /// Modules of the stack that no record has named yet, as far as they have a build id.
+    fn new_modules(&mut self, stack: &RawStack, images: &Images) -> Vec<Module> {
+        let mut modules = Vec::new();
+        for frame in &stack.frames {
+            let RawFrame::User(id, _) = frame else { continue };
+            let Some(image) = images.get(*id) else { continue };
+            if let Some(build_id) = &image.build_id
+                && self.recorded.insert(*id)
+            {
+                let build_id = hexadecimal(build_id);
+                modules.push(Module { name: image.name.clone(), build_id });
+            }
+        }
+        modules
+    }
+
+    fn named(
+        &mut self,
+        stack: &RawStack,
+        images: &Images,
+        maps: &BTreeMap<u32, PerfMap>,
+    ) -> Vec<Frame> {
+        let calls: Vec<_> = stack.frames.iter().map(|raw| self.calls(*raw, images, maps)).collect();
         let frames = joined(&calls);
         let kernel = frames.iter().take_while(|frame| frame.module == KERNEL);
         let skip = kernel::collector_frames(kernel.map(|frame| frame.function.as_str()));
         frames.into_iter().skip(skip).collect()
     }
 
-    fn calls(&mut self, raw: RawFrame, images: &Images) -> Arc<Calls> {
+    fn calls(
+        &mut self,
+        raw: RawFrame,
+        images: &Images,
+        maps: &BTreeMap<u32, PerfMap>,
+    ) -> Arc<Calls> {
         if let Some(known) = self.calls.get(&raw) {
             return Arc::clone(known);
         }
@@ -112,7 +144,11 @@ impl Names {
                 let kernel = self.kernel.get_or_insert_with(read_kernel);
                 one(kernel.name(address), KERNEL)
             }
-            RawFrame::Anonymous(offset) => one(format!("{ANONYMOUS}+{offset:#x}"), ANONYMOUS),
+            RawFrame::Anonymous(Anonymous { pid, address, offset }) => {
+                let compiled = maps.get(&pid).and_then(|map| map.name(address));
+                let unnamed = || format!("{ANONYMOUS}+{offset:#x}");
+                one(compiled.map_or_else(unnamed, str::to_owned), ANONYMOUS)
+            }
             RawFrame::User(id, address) => match images.get(id) {
                 Some(image) => self.user_calls(image, address),
                 None => one(format!("?+{address:#x}"), "?"),
@@ -262,14 +298,18 @@ mod tests {
     #[test]
     fn stacks_that_read_alike_are_one_over_all_windows() {
         let (mut names, images) = (Names::default(), Images::default());
-        let stack = |frame| RawStack { frames: [frame].into(), truncated: false };
-        let one = stack(RawFrame::Anonymous(16));
-        let (first, record) = names.resolve(0, &one, &images);
+        let maps = BTreeMap::new();
+        let stack = |offset| {
+            let frame = RawFrame::Anonymous(Anonymous { pid: 1, address: 4096 + offset, offset });
+            RawStack { frames: [frame].into(), truncated: false }
+        };
+        let one = stack(16);
+        let (first, record) = names.resolve(0, &one, &images, &maps);
         assert_eq!(first, StackId(0));
         assert_eq!(record.expect("it is new").frames[0].function, "[anonymous]+0x10");
-        assert_eq!(names.resolve(0, &one, &images), (first, None));
-        assert_eq!(names.resolve(1, &one, &images), (first, None));
-        let (second, record) = names.resolve(2, &stack(RawFrame::Anonymous(17)), &images);
+        assert_eq!(names.resolve(0, &one, &images, &maps), (first, None));
+        assert_eq!(names.resolve(1, &one, &images, &maps), (first, None));
+        let (second, record) = names.resolve(2, &stack(17), &images, &maps);
         assert_eq!((second, record.is_some()), (StackId(1), true));
     }
 }

@@ -34,7 +34,6 @@ const FLAG_EXCLUDE_IDLE: u64 = 1 << 7;
 const FLAG_FREQ: u64 = 1 << 10;
 const FLAG_TASK: u64 = 1 << 13;
 const FLAG_EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
-const FLAG_EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const FLAG_USE_CLOCKID: u64 = 1 << 25;
 
 const OPEN_CLOEXEC: libc::c_ulong = 1 << 3;
@@ -129,7 +128,6 @@ impl EventOptions {
                 | inherit
                 | FLAG_EXCLUDE_HV
                 | FLAG_EXCLUDE_IDLE
-                | FLAG_EXCLUDE_CALLCHAIN_USER
                 | FLAG_USE_CLOCKID,
             registers_user: REGISTERS,
             stack_user: self.stack_bytes,

@@ -25,8 +25,30 @@ pub(crate) enum RawFrame {
     Kernel(u64),
     /// Image and address in it.
     User(u32, u64),
-    /// Code that lies in no file, by its offset in the mapping.
-    Anonymous(u64),
+    /// Code that lies in no file.
+    Anonymous(Anonymous),
+}
+
+/// An address of code that lies in no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Anonymous {
+    /// The process.
+    pub(crate) pid: u32,
+    /// Where it lies in the process.
+    pub(crate) address: u64,
+    /// Where it lies in the mapping.
+    pub(crate) offset: u64,
+}
+
+/// What the kernel took of a thread's user side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken<'a> {
+    /// Registers.
+    pub(crate) registers: UserRegisters,
+    /// The stack from the stack pointer upwards.
+    pub(crate) stack: &'a [u8],
+    /// Addresses along the frame pointers, innermost first.
+    pub(crate) chain: &'a [u64],
 }
 
 /// All images that any watched process mapped in this run.
@@ -80,6 +102,28 @@ struct Span {
     mapping: Mapping,
     /// The image and what was added to its addresses.
     image: Option<(Arc<Image>, u64)>,
+}
+
+impl Span {
+    /// The frame at `address`, which lies in the span, of process `pid`.
+    fn frame(&self, pid: u32, address: u64) -> RawFrame {
+        match &self.image {
+            Some((image, bias)) => RawFrame::User(image.id, address.wrapping_sub(*bias)),
+            None => {
+                let Mapping { range, offset, .. } = &self.mapping;
+                RawFrame::Anonymous(Anonymous {
+                    pid,
+                    address,
+                    offset: address - range.start + offset,
+                })
+            }
+        }
+    }
+
+    /// Whether frame pointers are all that its callers can be found by.
+    fn keeps_frame_pointers(&self) -> bool {
+        self.image.as_ref().is_none_or(|(image, _)| image.frames.is_none())
+    }
 }
 
 /// A process whose stacks can be unwound.
@@ -170,54 +214,88 @@ impl Process {
     /// reached. Reads the mappings again where code has appeared since.
     pub(crate) fn walk(
         &mut self,
-        registers: UserRegisters,
-        stack: &[u8],
+        taken: &Taken<'_>,
         images: &mut Images,
         cache: &mut CacheX86_64,
         frames: &mut Vec<RawFrame>,
     ) -> Walk {
         let kept = frames.len();
-        let first = self.walk_known(registers, stack, images, cache, frames);
+        let first = self.walk_known(taken, images, cache, frames);
         let may_scan = first == Walk::Unknown && self.scanned.elapsed() >= RESCAN_EVERY;
         if !may_scan || !self.scan(images) {
             return first;
         }
         frames.truncate(kept);
-        self.walk_known(registers, stack, images, cache, frames)
+        self.walk_known(taken, images, cache, frames)
     }
 
     fn walk_known(
         &self,
-        registers: UserRegisters,
-        stack: &[u8],
+        taken: &Taken<'_>,
         images: &mut Images,
         cache: &mut CacheX86_64,
         frames: &mut Vec<RawFrame>,
     ) -> Walk {
+        let Taken { registers, stack, .. } = *taken;
         let mut state = UnwindRegsX86_64::new(registers.ip, registers.sp, registers.bp);
         let mut address = FrameAddress::from_instruction_pointer(registers.ip);
         for _ in 0..MOST_FRAMES {
             let lookup = address.address_for_lookup();
             let Some(span) = self.find(lookup) else { return Walk::Unknown };
-            let Some((image, bias)) = &span.image else {
-                frames.push(anonymous(&span.mapping, lookup));
-                return Walk::Cut;
-            };
-            let in_image = lookup.wrapping_sub(*bias);
-            frames.push(RawFrame::User(image.id, in_image));
-            let caller = match images.kind(image, in_image) {
-                FrameKind::Root => return Walk::Complete,
-                FrameKind::Opaque => return Walk::Cut,
-                FrameKind::Signal => interrupted(&mut state, stack, registers.sp),
-                FrameKind::Plain => self.caller(address, &mut state, stack, registers.sp, cache),
+            frames.push(span.frame(self.pid, lookup));
+            let caller = match &span.image {
+                None => self.by_frame_pointer(&mut state, stack, registers.sp),
+                Some((image, bias)) => match images.kind(image, lookup.wrapping_sub(*bias)) {
+                    FrameKind::Root => return Walk::Complete,
+                    FrameKind::Opaque => return Walk::Cut,
+                    FrameKind::Signal => interrupted(&mut state, stack, registers.sp),
+                    FrameKind::Plain => {
+                        self.caller(address, &mut state, stack, registers.sp, cache)
+                    }
+                },
             };
             match caller {
                 Caller::At(caller) => address = caller,
                 Caller::None => return Walk::Complete,
-                Caller::Unknown => return Walk::Cut,
+                Caller::Unknown => {
+                    if span.keeps_frame_pointers() {
+                        self.follow_chain(taken.chain, lookup, frames);
+                    }
+                    return Walk::Cut;
+                }
             }
         }
         Walk::Cut
+    }
+
+    /// Goes on where the copied stack ends: a runtime may have changed to another stack, which the
+    /// kernel's own chain of frame pointers crosses. `last` is the address of the last frame.
+    fn follow_chain(&self, chain: &[u64], last: u64, frames: &mut Vec<RawFrame>) {
+        let same = |address: &u64| *address == last || *address == last.wrapping_add(1);
+        let Some(at) = chain.iter().position(same) else { return };
+        for address in &chain[at + 1..] {
+            let lookup = address.wrapping_sub(1);
+            let Some(span) = self.find(lookup).filter(|_| frames.len() < MOST_FRAMES) else {
+                return;
+            };
+            frames.push(span.frame(self.pid, lookup));
+        }
+    }
+
+    /// The caller of code that comes from no file, as a just-in-time compiler keeps frame pointers
+    /// for profilers: the word that the register shows leads to the next frame, outward on the
+    /// copied stack, and the one after it back into known code.
+    fn by_frame_pointer(&self, state: &mut UnwindRegsX86_64, stack: &[u8], sp: u64) -> Caller {
+        let bp = state.bp();
+        let words = (bp >= state.sp() && bp.is_multiple_of(8))
+            .then(|| Some((word_at(stack, sp, bp)?, word_at(stack, sp, bp.checked_add(8)?)?)))
+            .flatten();
+        let Some((outer, back)) = words else { return Caller::Unknown };
+        if self.find(back.wrapping_sub(1)).is_none() {
+            return Caller::Unknown;
+        }
+        *state = UnwindRegsX86_64::new(back, bp.wrapping_add(16), outer);
+        FrameAddress::from_return_address(back).map_or(Caller::Unknown, Caller::At)
     }
 
     fn caller(
@@ -241,6 +319,16 @@ impl Process {
             // root: code may use that register for anything.
             Ok(None) | Err(_) => Caller::Unknown,
         }
+    }
+
+    /// Whether code is mapped here that lies in no file, other than the kernel's own pages.
+    pub(crate) fn has_anonymous_code(&self) -> bool {
+        self.spans.iter().any(|span| span.image.is_none() && span.mapping.path.is_empty())
+    }
+
+    /// Whether a file of this name is mapped.
+    pub(crate) fn maps_library(&self, name: &str) -> bool {
+        self.spans.iter().any(|span| span.mapping.base_name() == name)
     }
 
     /// The image that holds `address` in this process, and the address in it; data included.
@@ -273,10 +361,6 @@ fn interrupted(state: &mut UnwindRegsX86_64, stack: &[u8], sp: u64) -> Caller {
     };
     *state = UnwindRegsX86_64::new(ip, new_sp, bp);
     Caller::At(FrameAddress::from_instruction_pointer(ip))
-}
-
-fn anonymous(mapping: &Mapping, address: u64) -> RawFrame {
-    RawFrame::Anonymous(address - mapping.range.start + mapping.offset)
 }
 
 fn module(image: &Image, mapping: &Mapping, bias: u64) -> Module<Arc<[u8]>> {

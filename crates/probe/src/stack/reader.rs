@@ -6,10 +6,13 @@
 //! does, for their mappings can be read while they live and no longer; it learns that from the
 //! window before, and takes it for granted in the first.
 
+use super::jit::{self, PerfMap};
+use super::jvm;
 use super::names::{RawId, RawStacks};
 use super::perf::Ring;
-use super::process::{Images, Process, RawFrame, Walk};
+use super::process::{Images, Process, RawFrame, Taken, Walk};
 use super::record::{Record, Sample, parse_record, split_record};
+use crate::proc::tasks;
 use framehop::x86_64::CacheX86_64;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +76,8 @@ pub(crate) struct Reader {
     pub(crate) stacks: RawStacks,
     /// Watched processes.
     pub(crate) processes: BTreeMap<u32, Process>,
+    /// What just-in-time compilers said of their code, by process.
+    pub(crate) maps: BTreeMap<u32, PerfMap>,
     cache: CacheX86_64,
     window: Option<RawWindow>,
     /// Whether a window has passed, and without births.
@@ -99,6 +104,26 @@ impl Reader {
         }
         self.window =
             Some(RawWindow { pids: pids.iter().copied().collect(), ..RawWindow::default() });
+    }
+
+    /// Reads the maps of processes in whose stacks code was found that lies in no file.
+    pub(crate) fn read_maps(&mut self) {
+        let ours = tasks::family(&[kneepoint_machine::own_pid()]);
+        for (pid, process) in &self.processes {
+            if !process.has_anonymous_code() {
+                continue;
+            }
+            if process.maps_library(jvm::LIBRARY)
+                && ours.contains(pid)
+                && let Err(error) = jvm::write_map(*pid)
+            {
+                tracing::debug!("no map of the virtual machine {pid}: {error}");
+            }
+            match jit::read(*pid) {
+                Ok(map) => drop(self.maps.insert(*pid, map)),
+                Err(error) => tracing::debug!("no map of compiled code of {pid}: {error}"),
+            }
+        }
     }
 
     /// Reads what is left and ends the window.
@@ -173,7 +198,8 @@ impl Reader {
             Process::new(sample.pid, images)
         });
         let walk = sample.registers.map_or(Walk::Cut, |registers| {
-            process.walk(registers, sample.stack, images, cache, frames)
+            let taken = Taken { registers, stack: sample.stack, chain: &sample.user };
+            process.walk(&taken, images, cache, frames)
         });
         let truncated = walk != Walk::Complete;
         if let Some(window) = &mut self.window {

@@ -19,6 +19,8 @@ const HEADER: usize = 8;
 
 /// Callchain entries from here on are context marks (`PERF_CONTEXT_*`), not addresses.
 const CONTEXT_MARKS: u64 = u64::MAX - 4094;
+/// `PERF_CONTEXT_USER`: user addresses follow.
+const USER_MARK: u64 = u64::MAX - 511;
 
 /// What one record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,9 @@ pub(crate) struct Sample<'a> {
     pub(crate) time: u64,
     /// Kernel addresses, innermost first.
     pub(crate) kernel: Vec<u64>,
+    /// User addresses as the kernel found them along frame pointers, innermost first: right only
+    /// where code keeps these.
+    pub(crate) user: Vec<u64>,
     /// Payload of a BPF program or tracepoint; empty where the event has none.
     pub(crate) raw: &'a [u8],
     /// Absent for a kernel thread and for a 32-bit process.
@@ -116,7 +121,7 @@ fn parse_sample<'a>(fields: &mut Fields<'a>, raw: bool) -> Option<Sample<'a>> {
     let (pid, tid) = (fields.u32()?, fields.u32()?);
     let time = fields.u64()?;
     fields.u64()?;
-    let kernel = parse_callchain(fields)?;
+    let (kernel, user) = parse_callchain(fields)?;
     let raw = if raw {
         let length = usize::try_from(fields.u32()?).ok()?;
         fields.take(length)?
@@ -125,14 +130,18 @@ fn parse_sample<'a>(fields: &mut Fields<'a>, raw: bool) -> Option<Sample<'a>> {
     };
     let registers = parse_registers(fields)?;
     let stack = parse_stack(fields)?;
-    Some(Sample { pid, tid, time, kernel, raw, registers, stack })
+    Some(Sample { pid, tid, time, kernel, user, raw, registers, stack })
 }
 
-fn parse_callchain(fields: &mut Fields<'_>) -> Option<Vec<u64>> {
+/// Kernel addresses and user addresses.
+fn parse_callchain(fields: &mut Fields<'_>) -> Option<(Vec<u64>, Vec<u64>)> {
     let length = usize::try_from(fields.u64()?).ok()?;
     let bytes = fields.take(length.checked_mul(8)?)?;
     let (words, _) = bytes.as_chunks::<8>();
-    Some(words.iter().map(|w| u64::from_ne_bytes(*w)).filter(|a| *a < CONTEXT_MARKS).collect())
+    let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    let user = words.iter().position(|word| *word == USER_MARK).unwrap_or(words.len());
+    let addresses = |words: &[u64]| words.iter().copied().filter(|a| *a < CONTEXT_MARKS).collect();
+    Some((addresses(&words[..user]), addresses(&words[user..])))
 }
 
 /// The outer `None` is a broken record, the inner one a thread without 64-bit user registers.
@@ -234,7 +243,12 @@ mod tests {
         let bytes = sample_bytes(&built);
         let Ok(Record::Sample(sample)) = parse_record(&bytes, false) else { panic!("no sample") };
         assert_eq!(sample.kernel, [5, 6]);
-        assert_eq!(sample.registers, None);
+        assert_eq!((sample.user.len(), sample.registers), (0, None));
+        let user = (-512_i64).cast_unsigned();
+        let built = Built { kernel: vec![mark, 5, 6, user, 7, 8], ..built };
+        let bytes = sample_bytes(&built);
+        let Ok(Record::Sample(sample)) = parse_record(&bytes, false) else { panic!("no sample") };
+        assert_eq!((sample.kernel, sample.user), (vec![5, 6], vec![7, 8]));
     }
 
     #[test]
@@ -266,7 +280,7 @@ mod tests {
             let built = Built { kernel, raw, abi: 2, stack, valid };
             let bytes = sample_bytes(&built);
             let expected = Sample {
-                pid: 7, tid: 8, time: 99, kernel: built.kernel.clone(),
+                pid: 7, tid: 8, time: 99, kernel: built.kernel.clone(), user: Vec::new(),
                 raw: built.raw.as_deref().unwrap_or_default(),
                 registers: Some(UserRegisters { ip: 1008, sp: 1007, bp: 1006 }),
                 stack: &built.stack[..valid],

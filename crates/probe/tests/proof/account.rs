@@ -131,7 +131,8 @@ impl Account {
             }
         }
         let total = |index: usize| self.waits.values().map(|sums| sums[index]).sum::<u64>();
-        let by_cause = |of: fn(&kneepoint_vocab::Wait) -> u64| sums.waits.values().map(of).sum();
+        let by_cause =
+            |of: fn(&kneepoint_vocab::Wait) -> u64| sums.waits.values().map(of).sum::<u64>();
         assert_eq!(total(0), by_cause(|wait| wait.blocked.0), "blocked, by cause");
         assert_eq!(total(1), by_cause(|wait| wait.count), "waits, by cause");
         assert_eq!(total(3), by_cause(|wait| wait.idle_charged.0), "idle charged, by cause");

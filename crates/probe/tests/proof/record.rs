@@ -1,72 +1,74 @@
-//! Records a window of a running system for `replay.rs`: `perf` writes the scheduler's events down,
-//! while the collector keeps its account of the same window.
+//! Records a window of a running system for `replay.rs`: the programs, compiled with `TRACE`, write
+//! down what they are called with and when, while they keep their account of the same window.
 //!
-//! As root, `KNEEPOINT_RECORD=PID:FILE` before
-//! `cargo test -p kneepoint-probe --lib -- --ignored proof::record`.
+//! As root and with clang-19, `KNEEPOINT_RECORD=PID:FILE` before
+//! `cargo test -p kneepoint-probe --lib -- --ignored proof::record`. FILE is compressed by gzip.
 
 use super::super::Collector as _;
 use super::super::Target;
 use super::super::ebpf::EbpfCollector;
-use super::super::window::{Harvest, Sums};
-use crate::proc::{stat, tasks};
+use super::super::window::{self, Harvest, Sums};
+use super::host::sources;
+use crate::proc::tasks;
+use crate::sys::{self, Wire};
+use aya::maps::RingBuf;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kneepoint_vocab::Nanos;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::process::{Command, Stdio};
+use std::io::Write as _;
+use std::process::Command;
 use std::time::Duration;
 
-const PERF: [&str; 12] = [
-    "record",
-    "-k",
-    "CLOCK_MONOTONIC",
-    "-a",
-    "-m",
-    "8M",
-    "-e",
-    "sched:sched_switch",
-    "-e",
-    "sched:sched_wakeup",
-    "-e",
-    "sched:sched_wakeup_new",
-];
+/// How much of the system is recorded.
+const WINDOW: Duration = Duration::from_millis(100);
 
-/// An event of `perf script`: ns, CPU, and its words.
-struct Line {
+/// `struct traced` of `trace.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Traced {
     at: u64,
-    cpu: usize,
-    text: String,
+    born: u64,
+    cpu: u32,
+    what: u32,
+    a: u32,
+    a_of: u32,
+    b: u32,
+    b_of: u32,
 }
 
-/// `pid=N` of this name, or the number after the last colon before ` [`.
-fn number(text: &str, field: &str) -> u32 {
-    let named = text.split_once(&format!("{field}=")).map(|(_, rest)| rest);
-    let number = named.unwrap_or_else(|| {
-        let before = text.split(" [").next().unwrap_or_default();
-        before.rsplit_once(':').map_or("", |(_, number)| number)
-    });
-    let number: String = number.chars().take_while(char::is_ascii_digit).collect();
-    number.parse().unwrap_or_else(|_| panic!("{field} of `{text}`"))
-}
+// SAFETY: only numbers, and no padding.
+unsafe impl Wire for Traced {}
 
-fn lines(script: &str) -> Vec<Line> {
-    let line = |line: &str| {
-        let (cpu, rest) = line.trim_start().strip_prefix('[')?.split_once("] ")?;
-        let (time, text) = rest.trim_start().split_once(": ")?;
-        let (seconds, ns) = time.split_once('.')?;
-        let at = seconds.parse::<u64>().ok()? * 1_000_000_000 + ns.parse::<u64>().ok()?;
-        Some(Line { at, cpu: cpu.parse().ok()?, text: text.trim().to_owned() })
-    };
-    script.lines().filter_map(line).collect()
+/// The bit of a thread of the kernel.
+const KERNEL: u32 = 1 << 31;
+
+/// The programs with their trace.
+fn object() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let object = folder.path().join("traced.o");
+    let flags = ["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-DTRACE", "-I/usr/include", "-c"];
+    let compiled = Command::new("clang-19")
+        .args(flags)
+        .arg(sources().join("threads.bpf.c"))
+        .arg("-o")
+        .arg(&object)
+        .output()
+        .expect("clang-19");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    std::fs::read(object).unwrap()
 }
 
 /// Names tasks by their place in the recording, in the order in which they come.
 struct Places {
-    system: BTreeMap<u32, u32>,
+    system: Vec<u32>,
     found: BTreeMap<u32, usize>,
     text: String,
 }
 
 impl Places {
-    fn of(&mut self, tid: u32) -> String {
+    fn of(&mut self, tid: u32, process: u32) -> String {
         if tid == 0 {
             return "i".to_owned();
         }
@@ -75,41 +77,59 @@ impl Places {
             return place.to_string();
         }
         self.found.insert(tid, next);
-        let (tgid, class, name) = match self.system.get(&tid) {
-            Some(pid) => (*pid, "system", format!("thread-{tid}")),
-            None if stat::read_task(tid, tid).is_some() && is_kernel(tid) => {
-                (tid, "kernel", "kernel".to_owned())
-            }
-            None => (tid, "other", "other".to_owned()),
+        let pid = process & !KERNEL;
+        let (class, name) = match self.system.contains(&pid) {
+            _ if process & KERNEL != 0 => ("kernel", "kernel".to_owned()),
+            true => ("system", format!("thread-{tid}")),
+            false => ("other", "other".to_owned()),
         };
-        let _ = writeln!(self.text, "task {tid} {tgid} {class} {name}");
+        let _ = writeln!(self.text, "task {tid} {pid} {class} {name}");
         next.to_string()
     }
 
-    fn event(&mut self, line: &Line, last: u64) -> String {
-        let (kind, rest) = line.text.split_once(": ").expect("an event and its fields");
-        let after = line.at - last;
-        if kind.ends_with("sched_switch") {
-            let (prev, next) = rest.split_once("==>").expect("a switch");
-            let state = prev.trim_end().rsplit([' ', '=']).next().unwrap_or_default();
-            let how = match state {
-                "R" | "R+" => "p",
-                "X" | "Z" => "d",
-                _ => "b",
-            };
-            let (prev, next) = (number(prev, "prev_pid"), number(next, "next_pid"));
-            let (prev, next) = (self.of(prev), self.of(next));
-            return format!("{after} {} s {prev} {how} {next}\n", line.cpu);
-        }
-        let what = if kind.ends_with("_new") { "n" } else { "w" };
-        let task = self.of(number(rest, " pid"));
-        format!("{after} {} {what} {task}\n", line.cpu)
+    /// The line of an event, so many ns after the one before. Cores read clocks of their own, so it
+    /// may be a few before.
+    fn event(&mut self, event: &Traced, after: i64) -> String {
+        let (cpu, a) = (event.cpu, self.of(event.a, event.a_of));
+        let how = match event.what {
+            1 => "b",
+            2 => "p",
+            3 => "d",
+            4 => return format!("{after} {cpu} w {a}\n"),
+            5 => return format!("{after} {cpu} n {a} {}\n", event.at.saturating_sub(event.born)),
+            _ => return format!("{after} {cpu} e\n"),
+        };
+        format!("{after} {cpu} s {a} {how} {}\n", self.of(event.b, event.b_of))
     }
 }
 
-/// A thread of the kernel has no executable.
-fn is_kernel(tid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{tid}/cmdline")).is_ok_and(|text| text.is_empty())
+/// What the collector said of the window, in the order of `replay::sums`. Threads without an event
+/// are none of the recording's.
+fn sums(harvest: &Harvest) -> String {
+    let seen = Harvest {
+        begin: harvest.begin,
+        end: harvest.end,
+        threads: harvest.threads.clone(),
+        waits: harvest.waits.clone(),
+        exited: harvest.exited.clone(),
+        ..Harvest::default()
+    };
+    let sums = Sums::of(&seen);
+    let charged: Nanos = sums.waits.values().map(|wait| wait.idle_charged).sum();
+    let (cores, _) = window::core_time(harvest, charged);
+    let of = |pick: fn(&kneepoint_vocab::ThreadTime) -> u64| -> u64 {
+        sums.groups.values().map(pick).sum()
+    };
+    let all = [
+        of(|group| group.running.0),
+        of(|group| group.runnable_woken.0 + group.runnable_preempted.0),
+        of(|group| group.blocked.0),
+        cores.system.0,
+        charged.0,
+        cores.idle_scheduler.0,
+        cores.idle_uncharged.0,
+    ];
+    all.map(|sum| sum.to_string()).join(" ")
 }
 
 #[test]
@@ -119,68 +139,38 @@ fn record() {
     let (pid, file) = asked.split_once(':').expect("KNEEPOINT_RECORD=PID:FILE");
     let pid = pid.parse().expect("a process id");
     let cpus = tasks::allowed_cpus();
-    let mut collector = EbpfCollector::attach(cpus, None, &mut Vec::new()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("perf.data");
-    let mut perf = Command::new("perf");
-    let perf = perf.args(PERF).arg("-o").arg(&out).args(["--", "sleep", "1"]);
-    let mut perf = perf.stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(500));
-    let pids = tasks::family(&[pid]);
-    let of_pid = |pid: &u32| {
-        let pid = *pid;
-        tasks::threads(pid).into_iter().map(move |tid| (tid, pid))
-    };
-    let mut system: BTreeMap<u32, u32> = pids.iter().flat_map(of_pid).collect();
-    collector.open(&Target { pids, ..Target::default() }).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    let mut collector =
+        EbpfCollector::attach_object(&object(), cpus, None, &mut Vec::new()).unwrap();
+    let trace = collector.take_map("trace").expect("the map `trace`");
+    let mut trace = RingBuf::try_from(trace).unwrap();
+    let mut system = tasks::family(&[pid]);
+    collector.open(&Target { pids: system.clone(), ..Target::default() }).unwrap();
+    std::thread::sleep(WINDOW);
     collector.freeze().unwrap();
-    system.extend(tasks::family(&[pid]).iter().flat_map(of_pid));
-    let mut places = Places { system, found: BTreeMap::new(), text: String::new() };
-    perf.wait().unwrap();
+    system.extend(tasks::family(&[pid]));
     let harvest = collector.harvest().expect("a frozen window");
-    let script = Command::new("perf")
-        .args(["script", "--ns", "-F", "cpu,time,event,trace", "-i"])
-        .arg(&out)
-        .output()
-        .unwrap();
-    let all = lines(&String::from_utf8_lossy(&script.stdout));
-    let mut running: BTreeMap<usize, u32> = BTreeMap::new();
-    for line in all.iter().filter(|line| line.text.contains("sched_switch")) {
-        let (prev, next) = line.text.split_once("==>").expect("a switch");
-        if line.at < harvest.begin {
-            running.insert(line.cpu, number(next, "next_pid"));
-        } else {
-            running.entry(line.cpu).or_insert_with(|| number(prev, "prev_pid"));
-        }
+    let mut events: Vec<Traced> = Vec::new();
+    while let Some(item) = trace.next() {
+        events.extend(sys::read_wire::<Traced>(&item));
+    }
+    let mut places = Places { system, found: BTreeMap::new(), text: String::new() };
+    let mut running: BTreeMap<u32, &Traced> = BTreeMap::new();
+    for event in events.iter().filter(|event| matches!(event.what, 1..=3 | 6)) {
+        running.entry(event.cpu).or_insert(event);
     }
     let mut text = String::new();
-    for (cpu, tid) in running {
-        let _ = writeln!(text, "core {cpu} {}", places.of(tid));
+    for (cpu, event) in running {
+        let _ = writeln!(text, "core {cpu} {}", places.of(event.a, event.a_of));
     }
+    let _ = writeln!(text, "window {}\nsums {}", harvest.end - harvest.begin, sums(harvest));
     let mut last = harvest.begin;
-    for line in all.iter().filter(|line| (harvest.begin..harvest.end).contains(&line.at)) {
-        text.push_str(&places.event(line, last));
-        last = line.at;
+    for event in &events {
+        text.push_str(&places.event(event, event.at.wrapping_sub(last).cast_signed()));
+        last = event.at;
     }
-    // Threads without an event are none of the recording's.
-    let seen = Harvest {
-        begin: harvest.begin,
-        end: harvest.end,
-        threads: harvest.threads.clone(),
-        exited: harvest.exited.clone(),
-        ..Harvest::default()
-    };
-    let sums = Sums::of(&seen);
-    let of = |pick: fn(&kneepoint_vocab::ThreadTime) -> u64| sums.groups.values().map(pick).sum();
-    let times: [u64; 3] = [
-        of(|group| group.running.0),
-        of(|group| group.runnable_woken.0 + group.runnable_preempted.0),
-        of(|group| group.blocked.0),
-    ];
-    let (cores, _) = super::window::core_time(harvest, kneepoint_vocab::Nanos(0));
-    let [run, queued, blocked] = times;
-    let length = harvest.end - harvest.begin;
-    let head = format!("window {length}\nsums {run} {queued} {blocked} {}\n", cores.system.0);
-    std::fs::write(file, format!("{}{head}{text}", places.text)).unwrap();
+    let file = std::fs::File::create(file).unwrap();
+    let mut out = GzEncoder::new(file, Compression::best());
+    out.write_all(places.text.as_bytes()).unwrap();
+    out.write_all(text.as_bytes()).unwrap();
+    out.finish().unwrap();
 }

@@ -109,7 +109,7 @@ fn wait_sums(life: &Life, wait: &Wait, idle: u64, end: u64) -> (WaitId, WaitSums
 fn logged(wait: &Wait, id: WaitId, blocked: u64, always_from: u64) -> Logged {
     let one = 1_u64 << 32;
     let share = u128::from(wait.expected) * u128::from(one) / u128::from(always_from);
-    let probability = u64::try_from(share).unwrap_or(one).clamp(one >> 10, one);
+    let probability = u64::try_from(share).unwrap_or(one).clamp(one >> 12, one);
     Logged { blocked, finished: wait.over.is_some(), probability, id }
 }
 

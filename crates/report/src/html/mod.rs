@@ -13,7 +13,9 @@ mod forest;
 mod instruments;
 mod ledgers;
 mod markup;
+mod next;
 mod policy;
+mod price;
 pub mod profile;
 mod scale;
 mod stack;
@@ -89,6 +91,7 @@ struct Page<'a> {
     at_bound: Option<String>,
     why: bool,
     fits: Vec<(String, Vec<Fact>)>,
+    price: price::PriceView,
     core: ledgers::Ledger,
     thread: ledgers::Ledger,
     idle_threads: Option<String>,
@@ -97,6 +100,7 @@ struct Page<'a> {
     on_cpu: Markup,
     forest: forest::Forest<'a>,
     noise: Option<String>,
+    next: Option<next::NextView>,
     instruments: Markup,
     collector: Vec<Fact>,
     protocol: Vec<Fact>,
@@ -153,6 +157,7 @@ impl<'a> Page<'a> {
                 || !findings.causes.is_empty()
                 || findings.on_cpu.is_some(),
             fits: below::fits(findings),
+            price: price::view(findings, axis),
             core: ledgers::core(findings, axis),
             thread: ledgers::thread(findings, axis),
             idle_threads: idle_threads(findings),
@@ -164,6 +169,7 @@ impl<'a> Page<'a> {
                 .map(|root| flame::draw(root, "k-running", "Where the cores were"))
                 .unwrap_or_default(),
             forest: forest::forest(findings),
+            next: findings.next.as_ref().map(next::view),
             noise: (findings.noise.pairs > 0)
                 .then(|| crate::number::plain_percent(findings.noise.floor)),
             instruments: instruments::instruments(findings, axis),

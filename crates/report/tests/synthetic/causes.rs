@@ -2,7 +2,7 @@
 
 use super::about;
 use kneepoint_vocab::findings::{Cause, CauseKind, FlameNode, HolderState};
-use kneepoint_vocab::{Ratio, Seconds, VariantId};
+use kneepoint_vocab::{CauseKey, Ratio, Seconds, VariantId};
 
 /// A name as C++ gives them.
 pub(super) const LONG: &str = "std::_Rb_tree<std::pair<std::basic_string<char, \
@@ -220,6 +220,7 @@ fn function() -> Cause {
 fn plain(id: &str, kind: CauseKind, name: &str, evidence: &str) -> Cause {
     Cause {
         id: id.to_owned(),
+        key: CauseKey::new(kind, name, ""),
         kind,
         name: name.to_owned(),
         path: Vec::new(),

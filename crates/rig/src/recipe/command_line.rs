@@ -3,7 +3,7 @@
 use super::{LevelSpec, Protocol, Recipe};
 use crate::workload::command::Command;
 use crate::workload::{SettingError, Workload as _};
-use kneepoint_vocab::Nanos;
+use kneepoint_vocab::{Names, Nanos};
 use std::collections::BTreeMap;
 
 /// Window and lead-in of a slice: with the start of a process just below a second, which is the
@@ -53,6 +53,7 @@ impl Recipe {
                 ..Protocol::default()
             },
             follows: None,
+            names: Names::default(),
             published: None,
         })
     }

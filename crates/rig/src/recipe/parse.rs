@@ -7,7 +7,7 @@ use super::{LevelSpec, Protocol, Recipe};
 use crate::environment;
 use crate::treatment::Treatment;
 use crate::workload::{self, Configured, Workload};
-use kneepoint_vocab::{Nanos, Ratio};
+use kneepoint_vocab::{Names, Nanos, Ratio};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -27,6 +27,7 @@ struct RecipeText {
     variants: Vec<VariantText>,
     workload: WorkloadText,
     sweep: SweepText,
+    names: Option<Spanned<Names>>,
     #[serde(default)]
     protocol: ProtocolText,
 }
@@ -112,6 +113,7 @@ pub(super) fn parse(text: &str) -> Result<Recipe, Misfit> {
         focus,
         sweep_treatments: sweep_treatments_of(&treatments, &raw.sweep.treatments)?,
         treatments,
+        names: raw.names.as_ref().map(names_of).transpose()?.unwrap_or_default(),
         follows: None,
         published: published.map(|raw| published::of(raw, focus, with_changes)).transpose()?,
         protocol: protocol_of(raw.protocol)?,
@@ -134,6 +136,26 @@ pub(super) fn one_line(text: &Spanned<String>) -> Result<String, Misfit> {
         return Err(Misfit::at(text.span(), "must be one line, and not an empty one"));
     }
     Ok(line.to_owned())
+}
+
+/// Names that a recipe adds. An empty one would fit every function.
+fn names_of(raw: &Spanned<Names>) -> Result<Names, Misfit> {
+    let written = toml::Value::try_from(raw.get_ref());
+    let written = written.map_err(|error| Misfit::at(raw.span(), error.to_string()))?;
+    if has_empty(&written) {
+        return Err(Misfit::at(raw.span(), "holds an empty name, which would fit every function"));
+    }
+    Ok(raw.get_ref().clone())
+}
+
+fn has_empty(value: &toml::Value) -> bool {
+    match value {
+        toml::Value::Array(items) => {
+            items.iter().any(|item| item.as_str() == Some("") || has_empty(item))
+        }
+        toml::Value::Table(fields) => fields.values().any(has_empty),
+        _ => false,
+    }
 }
 
 fn workload_of(raw: &WorkloadText) -> Result<&'static dyn Workload, Misfit> {

@@ -3,11 +3,12 @@
 use super::{CurvePoint, Estimate, Fit, Knee, Shape};
 use crate::plan::Level;
 use crate::units::Ratio;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The scaling curve. Where nothing was measured, the level of the peak, the knee and what follows
 /// from them mean nothing, and are written as `null`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Written", from = "Written")]
 pub struct Curve {
     /// One point a level, ascending.
@@ -27,7 +28,7 @@ pub struct Curve {
 }
 
 /// A curve as programs read it.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Written {
     points: Vec<CurvePoint>,
     peak: Option<Level>,

@@ -50,7 +50,7 @@ impl Machine<'_> {
         let bytes = f64::from(bytes);
         state.transfers.push((number, state.progress + bytes, bytes));
         self.threads[number as usize].next = Next::Stall;
-        self.threads[number as usize].stalled_at = self.now;
+        self.asides[number as usize].stalled_at = self.now;
         self.agenda.unset(number);
         self.arm_bus(bus);
     }
@@ -86,10 +86,9 @@ impl Machine<'_> {
             self.buses[bus as usize].transfers.remove(index);
             self.settle(number);
             let begin = self.account.begin;
-            let thread = &mut self.threads[number as usize];
-            thread.next = Next::Go;
+            self.threads[number as usize].next = Next::Go;
             // In the window: what it takes alone is useful, the rest is waiting for the others.
-            let stalled = self.now - thread.stalled_at.max(begin);
+            let stalled = self.now - self.asides[number as usize].stalled_at.max(begin);
             let alone = ((bytes / each) as Ticks).min(stalled);
             self.account.stalled -= stalled;
             self.account.useful += alone;

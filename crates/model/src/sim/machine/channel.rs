@@ -78,11 +78,11 @@ impl Channel {
 impl Machine<'_> {
     /// The item that a thread works on, or a new one of its own.
     pub(super) fn item_of(&mut self, number: u32) -> u32 {
-        let thread = &mut self.threads[number as usize];
-        if thread.item == NONE {
-            thread.item = self.items.begin(NOBODY, self.now);
+        let aside = &mut self.asides[number as usize];
+        if aside.item == NONE {
+            aside.item = self.items.begin(NOBODY, self.now);
         }
-        thread.item
+        aside.item
     }
 
     /// An item from a source.
@@ -101,7 +101,7 @@ impl Machine<'_> {
             self.block(number, self.objects.room(channel));
             return false;
         }
-        self.threads[number as usize].item = NONE;
+        self.asides[number as usize].item = NONE;
         self.deliver(item, channel, Some(number));
         true
     }
@@ -123,10 +123,8 @@ impl Machine<'_> {
 
     /// Sleeps until the reply, unless it is there already.
     pub(super) fn await_reply(&mut self, number: u32) {
-        let thread = &mut self.threads[number as usize];
-        let object = std::mem::replace(&mut thread.awaits, NONE);
-        if thread.replied {
-            thread.replied = false;
+        let object = std::mem::replace(&mut self.threads[number as usize].awaits, NONE);
+        if std::mem::take(&mut self.asides[number as usize].replied) {
             self.soon(number);
         } else {
             self.block(number, object);
@@ -140,7 +138,7 @@ impl Machine<'_> {
             state.items.push_back(item);
             return;
         };
-        self.threads[taker as usize].item = item;
+        self.asides[taker as usize].item = item;
         match by {
             Some(by) => self.wake(by, taker, self.objects.room(channel)),
             None => self.ready(taker, None),
@@ -156,9 +154,9 @@ impl Machine<'_> {
             self.block(number, self.objects.work(channel));
             return false;
         };
-        self.threads[number as usize].item = item;
+        self.asides[number as usize].item = item;
         if let Some(putter) = self.channels[channel as usize].putters.pop(&mut self.threads) {
-            let next = std::mem::replace(&mut self.threads[putter as usize].item, NONE);
+            let next = std::mem::replace(&mut self.asides[putter as usize].item, NONE);
             self.channels[channel as usize].items.push_back(next);
             self.wake(number, putter, self.objects.room(channel));
         }
@@ -166,7 +164,7 @@ impl Machine<'_> {
     }
 
     fn drop_item(&mut self, number: u32) {
-        let item = std::mem::replace(&mut self.threads[number as usize].item, NONE);
+        let item = std::mem::replace(&mut self.asides[number as usize].item, NONE);
         if item != NONE {
             self.items.free.push(item);
         }
@@ -174,7 +172,7 @@ impl Machine<'_> {
 
     /// Ends the item: wakes the thread that waits for it, or counts an operation of a source.
     pub(super) fn reply(&mut self, number: u32) -> bool {
-        let item = self.threads[number as usize].item;
+        let item = self.asides[number as usize].item;
         if item == NONE {
             let what = format!("{} replies without having taken an item", self.name_of(number));
             self.fault = Some(SimError::Program(what));
@@ -192,7 +190,7 @@ impl Machine<'_> {
             let object = self.threads[origin as usize].cause;
             self.wake(number, origin, object);
         } else {
-            self.threads[origin as usize].replied = true;
+            self.asides[origin as usize].replied = true;
         }
         true
     }

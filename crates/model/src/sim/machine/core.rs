@@ -86,7 +86,7 @@ impl Machine<'_> {
             Next::Spin => thread.spin_end,
             Next::Stall => Ticks::MAX,
             _ => {
-                let due = thread.switching + thread.extra + thread.work;
+                let due = thread.owes();
                 let wall = if self.plain {
                     due
                 } else {
@@ -109,7 +109,7 @@ impl Machine<'_> {
     pub(super) fn timer_running(&mut self, number: u32) {
         self.settle(number);
         let thread = &self.threads[number as usize];
-        let done = thread.switching + thread.extra + thread.work == 0;
+        let done = thread.owes() == 0;
         match thread.next {
             Next::Go | Next::Retry if done => self.go(number),
             Next::Spin if self.now >= thread.spin_end => self.park(number),
@@ -128,7 +128,7 @@ impl Machine<'_> {
             thread.switching += scheduler.migrate;
             thread.core = core;
         }
-        let due = thread.switching + thread.extra + thread.work;
+        let due = thread.owes();
         if start > self.now && (due == 0 || thread.next != Next::Go || self.twin.ways > 1) {
             // It decides something when it gets there.
             self.agenda.set(number, start);
@@ -158,7 +158,7 @@ impl Machine<'_> {
         thread.state = State::Running;
         thread.since = start;
         thread.slice_end = start.saturating_add(self.twin.scheduler.slice);
-        let due = thread.switching + thread.extra + thread.work;
+        let due = thread.owes();
         let next = thread.next;
         let core = thread.core;
         if was_idle && self.twin.ways > 1 {

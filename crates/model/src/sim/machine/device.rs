@@ -81,7 +81,7 @@ impl Machine<'_> {
     /// A device begins to serve the item of a running thread, which goes on.
     pub(super) fn start(&mut self, number: u32, device: u32, law: u32, then: u32) {
         let item = self.item_of(number);
-        self.threads[number as usize].item = crate::sim::thread::NONE;
+        self.asides[number as usize].item = crate::sim::thread::NONE;
         let state = self.items.get_mut(item);
         (state.law, state.then, state.device) = (law, then, device);
         let entity = self.items.entity(item);

@@ -16,8 +16,7 @@ use super::ledger::{Account, Objects};
 use super::list::{List, Run};
 use super::program::Compiled;
 use super::random::Draws;
-use super::thread::{NONE, count};
-use super::thread::{State, Thread};
+use super::thread::{Aside, NONE, State, Thread, count};
 use super::{SimError, Ticks};
 use bus::Bus;
 use channel::{Channel, Items};
@@ -40,6 +39,8 @@ pub(super) struct Machine<'a> {
     pub(super) agenda: Agenda,
     pub(super) draws: Draws,
     pub(super) threads: Vec<Thread>,
+    /// What is asked of a thread now and then, by its number.
+    asides: Vec<Aside>,
     cores: Vec<Core>,
     scheduler: Scheduler,
     locks: Vec<Lock>,
@@ -84,6 +85,7 @@ impl<'a> Machine<'a> {
             agenda: Agenda::new(first.item as usize),
             draws: Draws::new(seed),
             threads: Vec::with_capacity(threads as usize),
+            asides: (0..threads).map(|_| Aside::new()).collect(),
             cores: (0..twin.cores).map(|_| Core::new(twin.speed)).collect(),
             scheduler: Scheduler::new(twin),
             locks: twin.locks.iter().map(|_| Lock::new()).collect(),
@@ -269,8 +271,8 @@ impl<'a> Machine<'a> {
         account.lock_held = self.locks.iter().map(|lock| lock.held_time).collect();
         account.lock_taken = self.locks.iter().map(|lock| lock.taken).collect();
         account.lock_waited = self.locks.iter().map(|lock| lock.waited).collect();
-        for thread in &self.threads {
-            for held in &thread.held[..thread.holds as usize] {
+        for (thread, aside) in self.threads.iter().zip(&self.asides) {
+            for held in &aside.held[..usize::from(thread.holds)] {
                 account.lock_held[held.lock as usize] += now - held.since.max(begin);
             }
         }

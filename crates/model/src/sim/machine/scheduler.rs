@@ -2,7 +2,7 @@
 
 use super::{Machine, Queues};
 use crate::sim::Ticks;
-use crate::sim::list::{List, Run};
+use crate::sim::list::{List, Run, Steal};
 use crate::sim::program::{Compiled, Placement};
 use crate::sim::thread::{NONE, Next, State};
 
@@ -67,8 +67,8 @@ pub(super) struct Scheduler {
     /// Runnable threads that any core may take.
     global: Queues,
     pub(super) idle_cores: CoreSet,
-    /// Cores with a queue of their own that is not empty.
-    queued: CoreSet,
+    /// Threads queued for some core that an idle one may take: the longest queued first.
+    stealable: List<Steal>,
     /// When the lock of each queue is free again; the last is the global one's.
     lock_free: Vec<Ticks>,
 }
@@ -80,7 +80,7 @@ impl Scheduler {
         Self {
             global: [List::<Run>::EMPTY; 3],
             idle_cores,
-            queued: CoreSet::new(twin.cores),
+            stealable: List::EMPTY,
             lock_free: vec![0; twin.cores as usize + 1],
         }
     }
@@ -92,8 +92,11 @@ impl Machine<'_> {
     pub(super) fn ready(&mut self, number: u32, waker: Option<u32>) {
         let now = self.now;
         let thread = &mut self.threads[number as usize];
-        self.account.blocked[usize::from(thread.client)][thread.cause as usize] +=
-            now - thread.blocked_at.max(self.account.begin);
+        let (client, cause) = (usize::from(thread.client), thread.cause as usize);
+        self.account.blocked[client][cause] += now - thread.blocked_at.max(self.account.begin);
+        self.account.waits[client][cause] += 1;
+        let longest = &mut self.account.longest[client][cause];
+        *longest = (*longest).max(now - thread.blocked_at);
         thread.state = State::Runnable;
         thread.ready_at = now;
         let (home, pinned, priority) = (thread.core, thread.pinned, thread.priority);
@@ -177,7 +180,6 @@ impl Machine<'_> {
         let (priority, pinned) = (usize::from(thread.priority), thread.pinned);
         let own = pinned || self.twin.scheduler.per_core;
         let list = if own {
-            self.scheduler.queued.insert(core);
             &mut self.cores[core as usize].queues[priority]
         } else {
             &mut self.scheduler.global[priority]
@@ -187,7 +189,9 @@ impl Machine<'_> {
         } else {
             list.push(&mut self.threads, number);
         }
-        if own && !pinned && self.twin.scheduler.steal_after < Ticks::MAX {
+        if own && !pinned && self.steals() {
+            self.asides[number as usize].queued_for = core;
+            self.scheduler.stealable.push(&mut self.asides, number);
             let idle = self.scheduler.idle_cores.first();
             if let Some(idle) = idle {
                 self.arm_stealing(idle);
@@ -202,10 +206,9 @@ impl Machine<'_> {
         for priority in 0..3 {
             let own = &mut self.cores[core as usize].queues[priority];
             picked = own.pop(&mut self.threads);
-            if picked.is_some() {
-                let empty = self.cores[core as usize].queues.iter().all(List::is_empty);
-                if empty {
-                    self.scheduler.queued.remove(core);
+            if let Some(picked) = picked {
+                if self.steals() && !self.threads[picked as usize].pinned {
+                    self.scheduler.stealable.remove(&mut self.asides, picked);
                 }
                 break;
             }
@@ -225,47 +228,40 @@ impl Machine<'_> {
         Some(picked)
     }
 
+    /// Whether idle cores take threads that are queued for others.
+    #[inline]
+    fn steals(&self) -> bool {
+        self.twin.scheduler.per_core && self.twin.scheduler.steal_after < Ticks::MAX
+    }
+
     /// The longest queued thread of another core, if it has been queued long enough.
     fn steal(&mut self, core: u32) -> Option<u32> {
         let after = self.twin.scheduler.steal_after;
-        let (since, from, priority, thread) = self.oldest_elsewhere(core)?;
+        let (since, thread) = self.oldest_elsewhere(core)?;
         if since.saturating_add(after) > self.now {
             return None;
         }
-        let list = &mut self.cores[from as usize].queues[priority];
-        list.remove(&mut self.threads, thread);
-        if self.cores[from as usize].queues.iter().all(List::is_empty) {
-            self.scheduler.queued.remove(from);
-        }
+        let from = self.asides[thread as usize].queued_for;
+        let priority = usize::from(self.threads[thread as usize].priority);
+        self.cores[from as usize].queues[priority].remove(&mut self.threads, thread);
+        self.scheduler.stealable.remove(&mut self.asides, thread);
         self.account.steals += 1;
         Some(thread)
     }
 
-    fn oldest_elsewhere(&mut self, core: u32) -> Option<(Ticks, u32, usize, u32)> {
-        if self.scheduler.queued.len == 0 || self.twin.scheduler.steal_after == Ticks::MAX {
-            return None;
+    /// The thread that has been queued for another core longest, and since when.
+    #[inline]
+    fn oldest_elsewhere(&mut self, core: u32) -> Option<(Ticks, u32)> {
+        let mut thread = self.scheduler.stealable.first;
+        while thread != NONE && self.asides[thread as usize].queued_for == core {
+            thread = List::<Steal>::after(&mut self.asides, thread);
         }
-        let mut best: Option<(Ticks, u32, usize, u32)> = None;
-        for from in self.scheduler.queued.iter().filter(|from| *from != core) {
-            for (priority, list) in self.cores[from as usize].queues.iter().enumerate() {
-                let mut thread = list.first;
-                while thread != NONE && self.threads[thread as usize].pinned {
-                    thread = List::<Run>::after(&mut self.threads, thread);
-                }
-                if thread != NONE {
-                    let since = self.threads[thread as usize].ready_at;
-                    if best.is_none_or(|(found, ..)| since < found) {
-                        best = Some((since, from, priority, thread));
-                    }
-                }
-            }
-        }
-        best
+        (thread != NONE).then(|| (self.threads[thread as usize].ready_at, thread))
     }
 
     /// An idle core looks again when the oldest thread elsewhere may be taken.
     pub(super) fn arm_stealing(&mut self, core: u32) {
-        if let Some((since, ..)) = self.oldest_elsewhere(core) {
+        if let Some((since, _)) = self.oldest_elsewhere(core) {
             let at = since.saturating_add(self.twin.scheduler.steal_after).max(self.now);
             self.agenda.set(self.core_entity(core), at);
         }

@@ -123,11 +123,12 @@ impl Machine<'_> {
 
     fn step_rarely(&mut self, number: u32, op: Op) -> bool {
         let thread = &mut self.threads[number as usize];
+        let counters = &mut self.asides[number as usize].counters;
         thread.at += 1;
         match op {
-            Op::Repeat { rounds, slot } => thread.counters[slot as usize] = rounds,
+            Op::Repeat { rounds, slot } => counters[slot as usize] = rounds,
             Op::Again { slot, target } => {
-                let left = &mut thread.counters[slot as usize];
+                let left = &mut counters[slot as usize];
                 *left = left.saturating_sub(1);
                 if *left > 0 {
                     thread.at = target;
@@ -158,7 +159,7 @@ impl Machine<'_> {
     #[inline]
     fn end(&mut self, number: u32) -> bool {
         let thread = &mut self.threads[number as usize];
-        thread.at = thread.entry;
+        thread.at = self.twin.classes[thread.class as usize].entry;
         if thread.client {
             self.account.operations += 1;
             self.account.completed_ever += 1;

@@ -10,6 +10,7 @@ use super::settings::{Allocator, Database};
 use super::transaction::Transaction;
 use super::{ffi, proofs, table};
 use crate::priority::{self, Priority};
+use crate::rights::{self, Work};
 use crate::workload::{Description, SliceOutput};
 use anyhow::{Context as _, bail, ensure};
 use rand_pcg::Pcg64;
@@ -34,6 +35,8 @@ pub(super) fn serve() -> anyhow::Result<()> {
     let priority = priority::raise();
     rustix::thread::set_name(c"requests").context("the thread cannot be named")?;
     allow_many_files();
+    // All that it needs from here on are its own files.
+    rights::keep_only(Work::Serving);
     let mut requests = BufReader::new(std::io::stdin());
     let mut replies = std::io::stdout();
     let Some(first) = receive(&mut requests)? else { return Ok(()) };

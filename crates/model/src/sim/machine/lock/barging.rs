@@ -68,8 +68,8 @@ impl Machine<'_> {
 
     /// An owner leaves its core: who spins for its adaptive locks stops.
     pub(crate) fn owner_left(&mut self, number: u32) {
-        for index in 0..self.threads[number as usize].holds as usize {
-            let lock = self.threads[number as usize].held[index].lock;
+        for index in 0..usize::from(self.threads[number as usize].holds) {
+            let lock = self.asides[number as usize].held[index].lock;
             if self.twin.locks[lock as usize].kind != LockKind::Adaptive {
                 continue;
             }

@@ -124,12 +124,13 @@ impl Machine<'_> {
             }
             lock.last_core = thread.core;
         }
-        if thread.holds as usize == HELD {
+        if usize::from(thread.holds) == HELD {
             let what = format!("a thread holds more than {HELD} locks at once");
             self.fault = Some(SimError::Program(what));
             return;
         }
-        thread.held[thread.holds as usize] = Held { lock: wants, shared, since: self.now };
+        let place = usize::from(thread.holds);
+        self.asides[number as usize].held[place] = Held { since: self.now, lock: wants, shared };
         thread.holds += 1;
     }
 
@@ -162,10 +163,9 @@ impl Machine<'_> {
     /// Releases the last of the locks `first..first + copies` that the thread took.
     #[inline]
     pub(super) fn release(&mut self, number: u32, first: u32, copies: u32) {
-        let thread = &mut self.threads[number as usize];
-        let holds = thread.holds as usize;
-        let found =
-            thread.held[..holds].iter().rposition(|held| held.lock.wrapping_sub(first) < copies);
+        let holds = usize::from(self.threads[number as usize].holds);
+        let mine = &mut self.asides[number as usize].held;
+        let found = mine[..holds].iter().rposition(|held| held.lock.wrapping_sub(first) < copies);
         let Some(place) = found else {
             let what = format!("a thread releases {}, which it does not hold", {
                 &self.twin.locks[first as usize].name
@@ -173,14 +173,14 @@ impl Machine<'_> {
             self.fault = Some(SimError::Program(what));
             return;
         };
-        let held = thread.held[place];
+        let held = mine[place];
         let lock = &mut self.locks[held.lock as usize];
         if lock.depth > 0 && lock.owner == number {
             lock.depth -= 1;
             return;
         }
-        thread.held.copy_within(place + 1..holds, place);
-        thread.holds -= 1;
+        mine.copy_within(place + 1..holds, place);
+        self.threads[number as usize].holds -= 1;
         self.leave(number, held);
     }
 
@@ -256,16 +256,16 @@ impl Machine<'_> {
 
     /// Lets the locks go that are not held asleep; at most one of them is held at a time.
     pub(super) fn let_go(&mut self, number: u32, object: u32) {
-        let thread = &self.threads[number as usize];
-        let holds = thread.holds as usize;
-        let dropped = thread.held[..holds].iter().position(|held| {
+        let holds = usize::from(self.threads[number as usize].holds);
+        let mine = &mut self.asides[number as usize].held;
+        let dropped = mine[..holds].iter().position(|held| {
             self.twin.locks[held.lock as usize].dropped_asleep
                 && self.objects.lock(held.lock) != object
         });
         let Some(place) = dropped else { return };
+        let held = mine[place];
+        mine.copy_within(place + 1..holds, place);
         let thread = &mut self.threads[number as usize];
-        let held = thread.held[place];
-        thread.held.copy_within(place + 1..holds, place);
         thread.holds -= 1;
         thread.regains = held.lock;
         self.leave(number, held);

@@ -1,0 +1,133 @@
+//! What the stacks of a run say of one thing that is waited for.
+
+use crate::frames::names::Catalogue;
+use crate::frames::naming::LOCK;
+use kneepoint_vocab::WaitReason;
+use std::collections::BTreeMap;
+
+/// Frames of a chain that are kept as a cause's path.
+const PATH: usize = 5;
+/// Frames outward from the first choice that are tried for one that most stacks agree on.
+const NAMING_DEPTH: usize = 4;
+/// Stands between a lock's own method and the function that called it.
+pub(super) const CALLED_BY: &str = " < ";
+
+/// What the record says of one node.
+#[derive(Clone, Default)]
+pub(super) struct Seen {
+    pub(super) blocked: BTreeMap<WaitReason, f64>,
+    pub(super) machinery: BTreeMap<&'static str, f64>,
+    pub(super) first: BTreeMap<String, f64>,
+    pub(super) within: BTreeMap<String, (f64, f64)>,
+    pub(super) chains: BTreeMap<Vec<String>, f64>,
+    pub(super) stacks: f64,
+}
+
+/// The heaviest entry; ties go to the least key, so that the choice is the same every time.
+pub(super) fn heaviest<K: Ord + Clone>(weights: &BTreeMap<K, f64>) -> Option<(K, f64)> {
+    let mut best: Option<(&K, f64)> = None;
+    for (key, weight) in weights {
+        if best.is_none_or(|(_, most)| *weight > most) {
+            best = Some((key, *weight));
+        }
+    }
+    best.map(|(key, weight)| (key.clone(), weight))
+}
+
+impl Seen {
+    /// A stack of `weight` votes for a kind of lock and for its names, innermost first.
+    pub(super) fn vote(&mut self, word: &'static str, names: Vec<String>, weight: f64) {
+        self.stacks += weight;
+        *self.machinery.entry(word).or_default() += weight;
+        let Some(first) = names.first() else { return };
+        *self.first.entry(first.clone()).or_default() += weight;
+        for (depth, name) in names.iter().take(NAMING_DEPTH).enumerate() {
+            if names[..depth].contains(name) {
+                continue;
+            }
+            let (sum, depths) = self.within.entry(name.clone()).or_default();
+            *sum += weight;
+            *depths += weight * crate::number::size(depth);
+        }
+        *self.chains.entry(names.into_iter().take(PATH).collect()).or_default() += weight;
+    }
+
+    /// The first choice of most stacks, else the innermost frame that most stacks share, else
+    /// the heaviest first choice.
+    pub(super) fn name(&self) -> Option<String> {
+        let (first, weight) = heaviest(&self.first)?;
+        if weight * 2.0 >= self.stacks {
+            return Some(first);
+        }
+        let shared = self
+            .within
+            .iter()
+            .filter(|(_, (sum, _))| *sum * 2.0 >= self.stacks)
+            .min_by(|a, b| (a.1.1 / a.1.0).total_cmp(&(b.1.1 / b.1.0)));
+        Some(shared.map_or(first, |(name, _)| name.clone()))
+    }
+
+    /// `name`, with the caller that most stacks agree on.
+    pub(super) fn with_caller(&self, name: &str) -> String {
+        match heaviest(&self.first) {
+            Some((caller, weight)) if weight * 2.0 >= self.stacks => format!("{name} ({caller})"),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// The lock of a language's runtime that most of its stacks are for.
+    pub(super) fn runtime(&self, known: Catalogue) -> Option<String> {
+        self.name().filter(|name| known.is_runtime_lock(name))
+    }
+
+    /// `name`, which is a method of the program's own lock type, with the function that called it
+    /// in most stacks: objects of one type that different functions use are different locks.
+    pub(super) fn called_by(&self, known: Catalogue, name: &str) -> String {
+        let mut callers: BTreeMap<&str, f64> = BTreeMap::new();
+        for (chain, weight) in &self.chains {
+            let at = chain.iter().position(|frame| frame == name);
+            let outward = at.map_or(&[][..], |at| &chain[at + 1..]);
+            if let Some(caller) = outward.iter().find(|frame| !known.is_own_lock(frame)) {
+                *callers.entry(caller).or_default() += weight;
+            }
+        }
+        match heaviest(&callers) {
+            Some((caller, weight)) if weight * 2.0 >= self.stacks => {
+                format!("{name}{CALLED_BY}{caller}")
+            }
+            _ => name.to_owned(),
+        }
+    }
+
+    pub(super) fn reason(&self) -> WaitReason {
+        heaviest(&self.blocked).map_or(WaitReason::Other, |(reason, _)| reason)
+    }
+
+    pub(super) fn all_blocked(&self) -> f64 {
+        self.blocked.values().sum()
+    }
+
+    pub(super) fn machinery(&self) -> &'static str {
+        heaviest(&self.machinery).map_or(LOCK, |(word, _)| word)
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (reason, blocked) in &other.blocked {
+            *self.blocked.entry(*reason).or_default() += blocked;
+        }
+        for (word, weight) in &other.machinery {
+            *self.machinery.entry(word).or_default() += weight;
+        }
+        for (name, weight) in &other.first {
+            *self.first.entry(name.clone()).or_default() += weight;
+        }
+        for (name, (weight, depths)) in &other.within {
+            let mine = self.within.entry(name.clone()).or_default();
+            *mine = (mine.0 + weight, mine.1 + depths);
+        }
+        for (chain, weight) in &other.chains {
+            *self.chains.entry(chain.clone()).or_default() += weight;
+        }
+        self.stacks += other.stacks;
+    }
+}

@@ -1,0 +1,32 @@
+//! `kneepoint calibrate`: from a run directory to a twin file of it, on standard output.
+
+use crate::cli::CalibrateArgs;
+use crate::{OK, print};
+use anyhow::{Result, anyhow};
+use kneepoint_model::calibrate::{Calibrated, Observed, calibrate};
+use kneepoint_vocab::Findings;
+
+pub(crate) fn print_twin(args: &CalibrateArgs) -> Result<u8> {
+    let findings = kneepoint_analysis::analyse(&kneepoint_lab::open(&args.directory)?);
+    let path = args.directory.display();
+    let twin = of(&findings).map_err(|why| anyhow!("{path}: {why}"))?;
+    let mut text = String::new();
+    for line in twin.file().lines() {
+        text.push_str(&print::inert(line));
+        text.push('\n');
+    }
+    print::out(&text)?;
+    Ok(OK)
+}
+
+/// The twin of a run, calibrated with the run's own seed.
+pub(crate) fn of(
+    findings: &Findings,
+) -> Result<Calibrated, kneepoint_model::calibrate::CalibrateError> {
+    calibrate(&Observed::of(findings)?, findings.protocol.seed, workers())
+}
+
+/// Threads to simulate with; they change nothing but how long it takes.
+pub(crate) fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

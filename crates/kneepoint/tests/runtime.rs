@@ -1,0 +1,71 @@
+//! A program whose language lets one thread run at a time: one cause, by the lock's name.
+
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod common;
+
+use common::{Sandbox, alone, fixture, is_root};
+use kneepoint_vocab::Findings;
+use kneepoint_vocab::findings::CauseKind;
+use std::path::Path;
+use std::process::Command;
+
+/// Threads that compute in Python alone.
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/threads.py");
+
+/// One cause is the interpreter's lock, under its name, and it is most of the loss.
+fn assert_one_interpreter_lock(findings: &Findings) {
+    let reported: Vec<String> = findings
+        .causes
+        .iter()
+        .map(|cause| format!("{}: {:.3}", cause.key, cause.share.value.0))
+        .collect();
+    let named: Vec<_> =
+        findings.causes.iter().filter(|cause| cause.name.contains("take_gil")).collect();
+    assert_eq!(named.len(), 1, "{reported:?}");
+    assert_eq!((named[0].kind, named[0].key.frame.as_str()), (CauseKind::Lock, "take_gil"));
+    assert!(named[0].share.value.0 > 0.8, "{reported:?}");
+    assert_eq!(findings.causes[0].key, named[0].key, "{reported:?}");
+    // Its parts - a mutex, two conditions of two words each - are nowhere else.
+    let waits = [CauseKind::Lock, CauseKind::Thread];
+    let others = findings.causes[1..].iter().filter(|cause| waits.contains(&cause.kind));
+    assert_eq!(others.count(), 0, "{reported:?}");
+}
+
+#[test]
+fn the_interpreter_s_lock_is_one_cause() {
+    let _alone = alone();
+    let test = "the_interpreter_s_lock_is_one_cause";
+    if !is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        println!("SKIP {test}: needs root and a kernel with BTF");
+        return;
+    }
+    // What `python3` starts may be a script that chooses one.
+    let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let Some(asked) = asked.ok().filter(|asked| asked.status.success()) else {
+        println!("SKIP {test}: no python3");
+        return;
+    };
+    let python = String::from_utf8(asked.stdout).unwrap();
+    let sandbox = Sandbox::new();
+    let how = ["run", "--levels", "1,2,4", "--budget", "30s", "--out", "run", "--json", "--"];
+    let program = [python.trim(), PROGRAM, "{clients}", "{seconds}"];
+    let ran = sandbox.run(&[&how[..], &program[..]].concat());
+    assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
+    assert_one_interpreter_lock(&serde_json::from_str(&ran.out).unwrap());
+}
+
+/// The same of a run that was recorded.
+#[test]
+fn recorded_threads_of_python_have_one_cause() {
+    let record = kneepoint_lab::open(&fixture("python-threads")).unwrap();
+    assert_one_interpreter_lock(&kneepoint_analysis::analyse(&record));
+}
+
+/// Of a Python without symbols its exported functions tell as much.
+#[test]
+fn recorded_threads_of_a_stripped_python_have_one_cause() {
+    let record = kneepoint_lab::open(&fixture("python-stripped")).unwrap();
+    assert_one_interpreter_lock(&kneepoint_analysis::analyse(&record));
+}

@@ -1,0 +1,321 @@
+//! Parameters by which the simulated levels come nearest to the measured ones.
+//!
+//! Few parameters, each in a range that means something, on a logarithmic scale: first a coarse
+//! grid, then the simplex method (Nelder and Mead 1965) from its best point. Every evaluation has
+//! the same seeds, so the surface is smooth enough for that.
+
+use super::CalibrateError;
+use super::observed::Observed;
+use super::text::{Parameters, twin_text};
+use crate::sim::{Outcome, Replicated, Settings, SimError, replicate, seed_of};
+use crate::twin::{Twin, Wanted};
+use kneepoint_vocab::Ratio;
+use kneepoint_vocab::findings::Residual;
+
+/// Events that one simulated level may take.
+const EVENTS: u64 = 1_000_000;
+const EVENTS_OF_CLIENT: u64 = 2_000;
+/// Precision of one simulated level.
+const PRECISION: f64 = 0.03;
+/// Operations of a batch: rough is enough, the same seeds make neighbours comparable.
+const BATCH: u64 = 20;
+/// What blocked parts of an operation's time may be off by.
+const BLOCKED_ERROR: f64 = 0.1;
+/// Steps of the simplex.
+const STEPS: usize = 60;
+/// Sets of parameters that are kept beside the best, for intervals.
+const KEPT: usize = 4;
+/// Increase of the sum of squares up to which a set is as good as the best: 90 % of χ² with one
+/// degree of freedom.
+const AS_GOOD: f64 = 2.71;
+/// Seconds until an idle core begins: from a poll to a virtual machine that has to be scheduled.
+const IDLE_WAKE: (f64, f64) = (0.2e-6, 400e-6);
+/// Visits to a lock for each wait that was seen.
+const VISITS: (f64, f64) = (1.0, 8.0);
+/// Part of the CPU under one lock, as odds.
+const ODDS: (f64, f64) = (0.005, 200.0);
+
+/// A twin of a run, and how well it behaves as the run did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibrated {
+    /// What was measured.
+    pub observed: Observed,
+    /// The best parameters.
+    pub best: Parameters,
+    /// Others that are nearly as good: what the levels leave open.
+    pub others: Vec<Parameters>,
+    /// Measured against simulated, one for each level.
+    pub residuals: Vec<Residual>,
+    /// Root mean square of the residuals, with the parameters taken off the number of levels.
+    pub error: Ratio,
+    /// What the levels do not determine, and which would.
+    pub open: Vec<String>,
+}
+
+impl Calibrated {
+    /// The twin with the best parameters.
+    ///
+    /// # Errors
+    /// Names in the run that a twin file cannot have.
+    pub fn twin(&self) -> Result<Twin, CalibrateError> {
+        parse(&self.observed, &self.best)
+    }
+
+    /// The twin file, with what is fitted and how well in comments.
+    #[must_use]
+    pub fn file(&self) -> String {
+        let mut text = twin_text(&self.observed, &self.best);
+        text.push_str("\n# clients   measured   simulated\n");
+        for it in &self.residuals {
+            let off = 100.0 * (it.simulated.0 / it.measured.0 - 1.0);
+            let (clients, measured, simulated) = (it.clients, it.measured.0, it.simulated.0);
+            text.push_str(&format!(
+                "# {clients:>7} {measured:>10.0} {simulated:>11.0}  {off:+.1} %\n"
+            ));
+        }
+        for line in &self.open {
+            text.push_str(&format!("# not determined: {line}\n"));
+        }
+        text
+    }
+
+    /// The worst level, and how far it is off.
+    #[must_use]
+    pub fn worst(&self) -> Option<Residual> {
+        let all = self.residuals.iter().copied();
+        all.max_by(|a, b| a.off().abs().total_cmp(&b.off().abs()))
+    }
+}
+
+pub(super) fn parse(seen: &Observed, own: &Parameters) -> Result<Twin, CalibrateError> {
+    Twin::parse(&twin_text(seen, own)).map_err(|it| CalibrateError::Cannot(it.to_string()))
+}
+
+/// Calibrates a twin. The same run and seed give the same twin on any number of workers.
+///
+/// # Errors
+/// What the run lacks.
+pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrated, CalibrateError> {
+    let fitting = Fitting { seen, seed, workers };
+    let mut tried: Vec<(Vec<f64>, f64)> = Vec::new();
+    for point in fitting.grid() {
+        let cost = fitting.cost(&point);
+        tried.push((point, cost));
+    }
+    tried.sort_by(|a, b| a.1.total_cmp(&b.1));
+    if !tried.first().is_some_and(|(_, cost)| cost.is_finite()) {
+        let what = "no twin of this structure can be simulated at the measured levels";
+        return Err(CalibrateError::Cannot(what.to_owned()));
+    }
+    fitting.simplex(&mut tried);
+    tried.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (best, least) = tried[0].clone();
+    let as_good: Vec<&Vec<f64>> =
+        tried.iter().skip(1).filter(|(_, cost)| *cost < least + AS_GOOD).map(|it| &it.0).collect();
+    let open = fitting.open(&best, &as_good);
+    let others = spread(&best, &as_good).into_iter().map(|it| fitting.parameters(it)).collect();
+    let own = fitting.parameters(&best);
+    let outcomes = fitting.outcomes(&own)?;
+    let residuals: Vec<Residual> = (seen.levels.iter().zip(outcomes))
+        .map(|(level, outcome)| Residual {
+            clients: level.clients,
+            measured: level.throughput,
+            simulated: outcome.throughput,
+        })
+        .collect();
+    let squares: f64 = residuals.iter().map(|it| it.off() * it.off()).sum();
+    // Each level tells of throughput and, where there are locks, of waiting.
+    #[allow(clippy::cast_precision_loss, reason = "few")]
+    let free = {
+        let seen = seen.levels.len() * (1 + usize::from(!seen.locks.is_empty()));
+        (seen.saturating_sub(best.len()).max(1) as f64).min(residuals.len() as f64)
+    };
+    let error = Ratio((squares / free).sqrt());
+    Ok(Calibrated { observed: seen.clone(), best: own, others, residuals, error, open })
+}
+
+/// Those that differ most from the best, in any parameter.
+fn spread<'a>(best: &[f64], all: &[&'a Vec<f64>]) -> Vec<&'a Vec<f64>> {
+    let mut kept: Vec<&Vec<f64>> = Vec::new();
+    for index in 0..best.len() {
+        let low = all.iter().min_by(|a, b| a[index].total_cmp(&b[index]));
+        let high = all.iter().max_by(|a, b| a[index].total_cmp(&b[index]));
+        for one in [low, high].into_iter().flatten() {
+            if kept.len() < KEPT && !kept.contains(one) {
+                kept.push(one);
+            }
+        }
+    }
+    kept
+}
+
+struct Fitting<'a> {
+    seen: &'a Observed,
+    seed: u64,
+    workers: usize,
+}
+
+impl Fitting<'_> {
+    /// Positions between 0 and 1 in the ranges: idle wake-up, visits, then the odds of each lock.
+    fn parameters(&self, at: &[f64]) -> Parameters {
+        let on =
+            |range: (f64, f64), at: f64| range.0 * (range.1 / range.0).powf(at.clamp(0.0, 1.0));
+        let times = at.get(1).map_or(1.0, |&at| on(VISITS, at));
+        let visits: Vec<f64> = self.seen.locks.iter().map(|lock| lock.waits * times).collect();
+        let odds: Vec<f64> = at.iter().skip(2).map(|&at| on(ODDS, at)).collect();
+        let all = 1.0 + odds.iter().sum::<f64>();
+        let inside = odds.iter().map(|odds| odds / all).collect();
+        Parameters { visits, inside, idle_wake: on(IDLE_WAKE, at[0]) }
+    }
+
+    fn grid(&self) -> Vec<Vec<f64>> {
+        let locks = self.seen.locks.len();
+        let mut all = Vec::new();
+        for wake in [0.25, 0.5, 0.7, 0.85] {
+            if locks == 0 {
+                all.push(vec![wake]);
+                continue;
+            }
+            for visits in [0.0, 0.3, 0.6] {
+                for odds in [0.3, 0.5, 0.65, 0.8] {
+                    let mut point = vec![wake, visits, odds];
+                    // Lesser locks begin with less of the CPU.
+                    point.resize(2 + locks, 0.3);
+                    all.push(point);
+                }
+            }
+        }
+        all
+    }
+
+    fn outcomes(&self, own: &Parameters) -> Result<Vec<Outcome>, CalibrateError> {
+        let twin = parse(self.seen, own)?;
+        let level = |clients: u32| {
+            let wanted = Wanted { clients: Some(clients), cores: Some(self.seen.cores) };
+            twin.compile(wanted).map_err(|it| CalibrateError::Cannot(it.to_string()))
+        };
+        let compiled: Result<Vec<_>, _> =
+            self.seen.levels.iter().map(|it| level(it.clients)).collect();
+        let compiled = compiled?;
+        let places = (0_u64..).zip(&self.seen.levels);
+        let jobs: Vec<Replicated<'_>> = places
+            .zip(&compiled)
+            .map(|((place, level), twin)| {
+                let settings = Settings {
+                    seed: seed_of(self.seed, place),
+                    precision: Ratio(PRECISION),
+                    budget: EVENTS + EVENTS_OF_CLIENT * u64::from(level.clients),
+                    batch: BATCH,
+                    ..Settings::default()
+                };
+                Replicated { twin, settings }
+            })
+            .collect();
+        let all: Result<Vec<Outcome>, SimError> =
+            replicate(&jobs, self.workers).into_iter().collect();
+        all.map_err(|it| CalibrateError::Cannot(it.to_string()))
+    }
+
+    /// Squares of what is off, each over its error.
+    fn cost(&self, at: &[f64]) -> f64 {
+        let Ok(outcomes) = self.outcomes(&self.parameters(at)) else { return f64::INFINITY };
+        let mut sum = 0.0;
+        for (level, outcome) in self.seen.levels.iter().zip(&outcomes) {
+            let off = (outcome.throughput.0 / level.throughput.0).ln() / level.error.0;
+            sum += off * off;
+            let life: f64 = outcome.ledger.thread.iter().map(|line| line.amount.0).sum();
+            for (lock, blocked) in self.seen.locks.iter().zip(&level.blocked) {
+                let own = outcome.ledger.thread.iter().filter(|line| line.object == lock.name);
+                let part = own.map(|line| line.amount.0).sum::<f64>() / life;
+                sum += ((part - blocked.0) / BLOCKED_ERROR).powi(2);
+            }
+        }
+        // What is outside its range is no better than at its edge, and worse by how far.
+        sum + at.iter().map(|x| (x - x.clamp(0.0, 1.0)).abs()).sum::<f64>() * 1e3
+    }
+
+    /// Nelder and Mead's simplex, from the best point of the grid.
+    fn simplex(&self, tried: &mut Vec<(Vec<f64>, f64)>) {
+        let best = tried[0].clone();
+        let mut corners = vec![best.clone()];
+        for index in 0..best.0.len() {
+            let mut point = best.0.clone();
+            point[index] += if point[index] > 0.5 { -0.12 } else { 0.12 };
+            let cost = self.cost(&point);
+            corners.push((point, cost));
+        }
+        for _ in 0..STEPS {
+            corners.sort_by(|a, b| a.1.total_cmp(&b.1));
+            let last = corners.len() - 1;
+            let size: f64 = (corners[last].0.iter().zip(&corners[0].0))
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f64::max);
+            if size < 0.004 {
+                break;
+            }
+            #[allow(clippy::cast_precision_loss, reason = "few parameters")]
+            let middle: Vec<f64> = (0..best.0.len())
+                .map(|i| corners[..last].iter().map(|it| it.0[i]).sum::<f64>() / last as f64)
+                .collect();
+            let along = |by: f64| -> (Vec<f64>, f64) {
+                let from = &corners[last].0;
+                let point: Vec<f64> =
+                    middle.iter().zip(from).map(|(m, f)| m + by * (m - f)).collect();
+                let cost = self.cost(&point);
+                (point, cost)
+            };
+            let mirrored = along(1.0);
+            let next = if mirrored.1 < corners[0].1 {
+                let further = along(2.0);
+                if further.1 < mirrored.1 { further } else { mirrored }
+            } else if mirrored.1 < corners[last - 1].1 {
+                mirrored
+            } else {
+                along(-0.5)
+            };
+            if next.1 < corners[last].1 {
+                tried.push(next.clone());
+                corners[last] = next;
+                continue;
+            }
+            let lowest = corners[0].0.clone();
+            for corner in &mut corners[1..] {
+                for (x, low) in corner.0.iter_mut().zip(&lowest) {
+                    *x = low + 0.5 * (*x - low);
+                }
+                corner.1 = self.cost(&corner.0);
+            }
+        }
+        tried.extend(corners);
+    }
+
+    /// What other sets that are as good differ in.
+    fn open(&self, best: &[f64], as_good: &[&Vec<f64>]) -> Vec<String> {
+        let mut said = Vec::new();
+        let ends = |index: usize| {
+            let all = as_good.iter().map(|it| it[index]).chain([best[index]]);
+            let all = all.map(|at| at.clamp(0.0, 1.0));
+            all.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)))
+        };
+        let low = self.seen.levels.first().map_or(1, |it| it.clients);
+        let most = self.seen.most();
+        if ends(0).1 - ends(0).0 > 0.3 {
+            said.push("how long an idle core takes to begin; a level of 1 client would".to_owned());
+        }
+        if best.len() > 1 && ends(1).1 - ends(1).0 > 0.3 {
+            let what = "visits of an operation to its locks; a level between those measured would";
+            said.push(what.to_owned());
+        }
+        for (index, lock) in self.seen.locks.iter().enumerate() {
+            let (a, b) = ends(2 + index);
+            if b - a > 0.3 {
+                let name = &lock.name;
+                said.push(format!(
+                    "time under {name}; levels between {low} and {most} clients, or {} would",
+                    2 * most
+                ));
+            }
+        }
+        said
+    }
+}

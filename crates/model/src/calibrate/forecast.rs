@@ -1,0 +1,291 @@
+//! What a calibrated twin says of levels and changes that nobody measured.
+//!
+//! An interval has three parts, as logarithms: how far the twin is off at the levels that it was
+//! fitted to, how far sets of parameters that fit as well differ in their answer, and the distance
+//! from what was measured. How often such intervals hold the truth is counted on runs whose upper
+//! levels were kept from the calibration (docs/prediction.md).
+
+use super::CalibrateError;
+use super::fit::{Calibrated, parse};
+use super::observed::Observed;
+use crate::sim::{Replicated, Settings, replicate, seed_of};
+use crate::twin::{Change, LockType, Twin, Wanted};
+use kneepoint_vocab::findings::{Altered, Next, TwinForecast, WhatIf};
+use kneepoint_vocab::{Findings, Level, PerSecond, Ratio};
+use std::collections::BTreeMap;
+
+/// Seeds of one answer.
+const SEEDS: u64 = 2;
+/// Precision of one.
+const PRECISION: f64 = 0.015;
+/// Events of one at most.
+const EVENTS: u64 = 3_000_000;
+const EVENTS_OF_CLIENT: u64 = 5_000;
+/// Operations of a batch.
+const BATCH: u64 = 32;
+/// 5 % and 95 % of a normal distribution.
+const Z: f64 = 1.645;
+/// Least standard error of a forecast: that of the machine from day to day.
+const LEAST: f64 = 0.03;
+/// Standard error that each doubling beyond what was measured adds.
+const DOUBLING: f64 = 0.05;
+/// A doubling of the cores adds more: what they share was not seen at work.
+const CORES: f64 = 0.25;
+/// A change of the system adds this: the CPU of an operation may change with it.
+const CHANGED: f64 = 0.05;
+/// Beyond the measured levels by more than this, nothing is said.
+const FURTHEST: u32 = 8;
+const MOST_CORES: u32 = 4;
+/// Parts that a lock is split into on trial, and how much faster cores are.
+const PARTS: u32 = 16;
+const FASTER: f64 = 1.1;
+/// A twin that is off by more than this at an upper level is not used.
+const USABLE: f64 = 0.25;
+
+/// What is asked: a level, and changes of the system.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// The level.
+    pub level: Level,
+    /// Changes, all at once.
+    pub changes: Vec<Change>,
+}
+
+/// A calibrated twin that can be asked.
+#[derive(Debug)]
+pub struct Oracle<'a> {
+    of: &'a Calibrated,
+    /// With the best parameters, then with others that fit as well.
+    twins: Vec<Twin>,
+    /// Answers for the system as it is, by clients.
+    plain: BTreeMap<u32, Vec<f64>>,
+    seed: u64,
+    workers: usize,
+}
+
+impl<'a> Oracle<'a> {
+    /// Of a calibrated twin.
+    ///
+    /// # Errors
+    /// A twin that misses what was measured.
+    pub fn new(of: &'a Calibrated, seed: u64, workers: usize) -> Result<Self, CalibrateError> {
+        usable(of)?;
+        let sets = std::iter::once(&of.best).chain(&of.others);
+        let twins = sets.map(|set| parse(&of.observed, set)).collect::<Result<_, _>>()?;
+        Ok(Self { of, twins, plain: BTreeMap::new(), seed, workers })
+    }
+
+    /// What the twin answers.
+    ///
+    /// # Errors
+    /// A level too far away, a change that cannot be made.
+    pub fn ask(&mut self, asked: &Asked) -> Result<TwinForecast, CalibrateError> {
+        near(&self.of.observed, asked)?;
+        let (most, measured) = (self.of.observed.most(), self.of.observed.cores);
+        let Level { clients, cores } = asked.level;
+        let here = Asked { level: Level { clients, cores: measured }, changes: Vec::new() };
+        let mut base = match self.plain.get(&clients) {
+            Some(known) => known.clone(),
+            None => self.answers(&here, &self.twins)?,
+        };
+        self.plain.insert(clients, base.clone());
+        let same = *asked == here;
+        let mut changed = if same { base.clone() } else { self.answers(asked, &self.twins)? };
+        if without(asked) {
+            // Whether the CPU that crowding adds goes with the lock is not known: both are tried.
+            // A cause pays for the CPU that its waits bring, so that it goes is the better guess.
+            let mut eased = self.twins[0].clone();
+            eased.cores.crowding.clear();
+            changed.insert(0, self.answers(asked, &[eased])?[0]);
+            base.insert(0, base[0]);
+        }
+        let doublings = |from: u32, to: u32| (f64::from(to) / f64::from(from)).log2().max(0.0);
+        let far = DOUBLING * doublings(most, clients) + CORES * doublings(measured, cores);
+        let changes = if asked.changes.is_empty() { 0.0 } else { CHANGED };
+        let error = |values: &[f64]| {
+            let away = values.iter().map(|x| (x / values[0]).ln().abs()).fold(0.0, f64::max);
+            let parts = [self.of.error.0.max(LEAST), away / Z, far, changes];
+            Z * parts.iter().map(|it| it * it).sum::<f64>().sqrt()
+        };
+        let ratios: Vec<f64> = changed.iter().zip(&base).map(|(a, b)| a / b).collect();
+        let wide = error(&changed);
+        let narrow = if same { 0.0 } else { error(&ratios) };
+        let (throughput, ratio) = (changed[0], ratios[0]);
+        Ok(TwinForecast {
+            level: asked.level,
+            throughput: PerSecond(throughput),
+            low: PerSecond(throughput * (-wide).exp()),
+            high: PerSecond(throughput * wide.exp()),
+            ratio: Ratio(ratio),
+            ratio_low: Ratio(ratio * (-narrow).exp()),
+            ratio_high: Ratio(ratio * narrow.exp()),
+        })
+    }
+
+    /// Throughput that each of these twins gives, with the changes: its mean over the seeds.
+    fn answers(&self, asked: &Asked, twins: &[Twin]) -> Result<Vec<f64>, CalibrateError> {
+        let cannot = |what: String| CalibrateError::Cannot(what);
+        let Level { clients, cores } = asked.level;
+        let wanted = Wanted { clients: Some(clients), cores: Some(cores) };
+        let mut compiled = Vec::with_capacity(twins.len());
+        for twin in twins {
+            let mut own = twin.clone();
+            for change in &asked.changes {
+                own = own.with(change).map_err(|it| cannot(it.to_string()))?;
+            }
+            compiled.push(own.compile(wanted).map_err(|it| cannot(it.to_string()))?);
+        }
+        let settings = |number: u64| Settings {
+            seed: seed_of(self.seed, number),
+            precision: Ratio(PRECISION),
+            budget: EVENTS + EVENTS_OF_CLIENT * u64::from(clients),
+            batch: BATCH,
+            ..Settings::default()
+        };
+        let jobs: Vec<Replicated<'_>> = compiled
+            .iter()
+            .flat_map(|twin| (0..SEEDS).map(move |it| Replicated { twin, settings: settings(it) }))
+            .collect();
+        let mut rates = Vec::with_capacity(jobs.len());
+        for outcome in replicate(&jobs, self.workers) {
+            rates.push(outcome.map_err(|it| cannot(it.to_string()))?.throughput.0);
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "few seeds")]
+        let seeds = SEEDS as usize;
+        Ok(rates.chunks(seeds).map(kneepoint_stats::interval::mean).collect())
+    }
+}
+
+/// Whether a level lies near enough to what was measured, and what crowding costs there is known.
+fn near(seen: &Observed, asked: &Asked) -> Result<(), CalibrateError> {
+    let Level { clients, cores } = asked.level;
+    let (most, measured) = (seen.most(), seen.cores);
+    if clients > FURTHEST.saturating_mul(most) {
+        return Err(CalibrateError::Far(format!(
+            "{clients} clients are more than {FURTHEST} times the {most} that were measured: \
+             measure at least {}",
+            clients.div_ceil(FURTHEST)
+        )));
+    }
+    if cores > MOST_CORES.saturating_mul(measured) {
+        return Err(CalibrateError::Far(format!(
+            "{cores} cores are more than {MOST_CORES} times the {measured} that were measured: \
+             measure on at least {}",
+            cores.div_ceil(MOST_CORES)
+        )));
+    }
+    if most <= measured && clients > cores {
+        return Err(CalibrateError::Far(format!(
+            "no level with more clients than the {measured} cores was measured, so what they cost \
+             each other is not known: measure {} clients",
+            2 * measured
+        )));
+    }
+    Ok(())
+}
+
+fn without(asked: &Asked) -> bool {
+    asked.changes.iter().any(|change| matches!(change, Change::Without(_)))
+}
+
+/// Whether the twin does at the upper levels what the system did.
+fn usable(twin: &Calibrated) -> Result<(), CalibrateError> {
+    let from = twin.residuals.len() / 2;
+    let upper = twin.residuals[from..].iter();
+    let worst = upper.max_by(|a, b| a.off().abs().total_cmp(&b.off().abs()));
+    match worst {
+        Some(it) if it.off().abs() > USABLE => Err(CalibrateError::Misses(format!(
+            "{} clients by {:+.0} %",
+            it.clients,
+            100.0 * (it.off().exp() - 1.0)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What the twin says to the usual cures at a level: each lock gone, split, of another kind, the
+/// CPU of a cause saved; faster and more cores. Greatest gain first.
+///
+/// # Errors
+/// As [`Oracle::ask`].
+pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>, CalibrateError> {
+    let seen = &oracle.of.observed;
+    let mut wanted = Vec::new();
+    for lock in &seen.locks {
+        let lock = || lock.name.clone();
+        wanted.push(Altered::Without { lock: lock() });
+        wanted.push(Altered::Split { lock: lock(), parts: PARTS });
+        wanted.push(Altered::Queued { lock: lock() });
+    }
+    for (cause, _) in &seen.cpu {
+        wanted.push(Altered::Saved { cause: cause.clone() });
+    }
+    wanted.push(Altered::Faster { factor: Ratio(FASTER) });
+    wanted.push(Altered::Cores { cores: 2 * seen.cores });
+    let mut all = Vec::new();
+    for change in wanted {
+        let forecast = oracle.ask(&asked(seen, &change, clients))?;
+        let first_cause = match &change {
+            Altered::Without { lock: name } | Altered::Saved { cause: name } => {
+                seen.first_cause.as_ref() == Some(name)
+            }
+            _ => false,
+        };
+        all.push(WhatIf { change, first_cause, forecast });
+    }
+    all.sort_by(|a, b| b.forecast.ratio.0.total_cmp(&a.forecast.ratio.0));
+    Ok(all)
+}
+
+/// A change at so many clients, as it is asked of the twin.
+fn asked(seen: &Observed, change: &Altered, clients: u32) -> Asked {
+    let mut level = Level { clients, cores: seen.cores };
+    let changes = match change {
+        Altered::Without { lock } => vec![Change::Without(lock.clone())],
+        Altered::Split { lock, parts } => vec![Change::Split(lock.clone(), *parts)],
+        Altered::Queued { lock } => vec![Change::Kind(lock.clone(), LockType::Mcs)],
+        Altered::Saved { cause } => {
+            // CPU that falls by a part takes as long as on cores that are faster in proportion.
+            let part = seen.cpu.iter().find(|(name, _)| name == cause).map_or(0.0, |it| it.1.0);
+            vec![Change::Speed(1.0 / (1.0 - part.clamp(0.0, 0.95)))]
+        }
+        Altered::Faster { factor } => vec![Change::Speed(factor.0)],
+        Altered::Cores { cores } => {
+            level.cores = *cores;
+            Vec::new()
+        }
+    };
+    Asked { level, changes }
+}
+
+/// What next: the twin of a run, calibrated, and what it says of changes at the level where causes
+/// are ranked and of twice the clients and cores; or why there is none. The same findings give the
+/// same answer on any number of workers.
+#[must_use]
+pub fn next(findings: &Findings, workers: usize) -> Next {
+    answered(findings, workers)
+        .unwrap_or_else(|why| Next { why_not: Some(why.to_string()), ..Next::default() })
+}
+
+fn answered(findings: &Findings, workers: usize) -> Result<Next, CalibrateError> {
+    let seed = findings.protocol.seed;
+    let seen = Observed::of(findings)?;
+    let twin = super::calibrate(&seen, seed, workers)?;
+    let (most, cores) = (seen.most(), seen.cores);
+    let mut oracle = Oracle::new(&twin, seed, workers)?;
+    let what_if = experiments(&mut oracle, findings.focus.clients)?;
+    let mut levels = Vec::new();
+    for level in [
+        Level { clients: most, cores: 2 * cores },
+        Level { clients: 2 * most, cores },
+        Level { clients: 2 * most, cores: 2 * cores },
+    ] {
+        match oracle.ask(&Asked { level, changes: Vec::new() }) {
+            Ok(one) => levels.push(one),
+            Err(CalibrateError::Far(_)) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    let Calibrated { error, residuals, open, .. } = twin;
+    Ok(Next { why_not: None, error, residuals, what_if, levels, open })
+}

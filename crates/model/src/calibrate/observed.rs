@@ -1,0 +1,230 @@
+//! What of a run the calibration looks at: for each level throughput, CPU of an operation, and what
+//! it waits for.
+
+use super::CalibrateError;
+use kneepoint_vocab::findings::{Cause, CauseKind, CurvePoint, LevelLedger, LineKind};
+use kneepoint_vocab::{Cores, Findings, PerSecond, Ratio, Seconds};
+
+/// Causes with less of the loss are not worth a lock in the twin.
+const WORTH: f64 = 0.03;
+/// Nor are locks that nobody waits for longer than this part of an operation.
+const WAITED: f64 = 0.05;
+/// Most locks that a twin gets.
+const LOCKS: usize = 3;
+/// Most causes of CPU that are tried.
+const CPU_CAUSES: usize = 2;
+/// Least that a throughput is taken to be off, relative to it: what the machine does from run to
+/// run.
+const LEAST_ERROR: f64 = 0.02;
+
+/// A run, as far as a twin can follow it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// The recipe's name.
+    pub name: String,
+    /// Cores that were measured.
+    pub cores: u32,
+    /// Levels, ascending.
+    pub levels: Vec<ObservedLevel>,
+    /// Locks, those that cost most first.
+    pub locks: Vec<ObservedLock>,
+    /// Requests and answers of an operation between a generator and the system under test; absent
+    /// where the clients live in it.
+    pub round_trips: Option<f64>,
+    /// Causes that are CPU, with their part of the CPU at the level where causes are ranked.
+    pub cpu: Vec<(String, Ratio)>,
+    /// The first cause's name.
+    pub first_cause: Option<String>,
+    /// Time an operation waits for neither a lock nor a core nor a request, at the fewest clients.
+    pub delay: Seconds,
+}
+
+/// A level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObservedLevel {
+    /// Clients.
+    pub clients: u32,
+    /// Throughput.
+    pub throughput: PerSecond,
+    /// Standard error of it, relative to it.
+    pub error: Ratio,
+    /// CPU of an operation of system, generator and kernel, without what its lock waits cost.
+    pub demand: Seconds,
+    /// Part of that which is the generator's.
+    pub generator: Seconds,
+    /// CPU of an operation for waiting and waking at each lock.
+    pub lock_cpu: Vec<Seconds>,
+    /// Part of an operation's time that it is blocked at each lock.
+    pub blocked: Vec<Ratio>,
+}
+
+/// A lock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObservedLock {
+    /// Its name.
+    pub name: String,
+    /// Waits of an operation at the level where causes are ranked.
+    pub waits: f64,
+    /// CPU for one wait: sleeping, waking and the switches.
+    pub wait_cpu: Seconds,
+}
+
+impl Observed {
+    /// What the findings of a run hold.
+    ///
+    /// # Errors
+    /// Where the run cannot calibrate a twin, and what would.
+    pub fn of(findings: &Findings) -> Result<Self, CalibrateError> {
+        let missing = |what: &str| CalibrateError::Missing(what.to_owned());
+        if findings.ledgers.is_empty() {
+            return Err(missing("nobody watched the threads; run it with the collector, as root"));
+        }
+        let curve = &findings.curve;
+        let cores = curve.points.iter().map(|point| point.level.cores).max().unwrap_or(1);
+        let pairs: Vec<(&CurvePoint, &LevelLedger)> = (curve.points.iter())
+            .filter(|point| point.throughput.value.0 > 0.0)
+            .filter_map(|point| {
+                Some((point, findings.ledgers.iter().find(|it| it.level == point.level)?))
+            })
+            .collect();
+        if pairs.len() < 2 {
+            return Err(missing("two levels with ledgers are the least; run more --levels"));
+        }
+        let causes = locks_of(findings);
+        let at_focus = pairs.iter().find(|(point, _)| point.level == findings.focus);
+        let levels: Vec<ObservedLevel> =
+            pairs.iter().map(|(point, ledger)| level(point, ledger, &causes)).collect();
+        if levels.iter().any(|level| level.demand.0 <= 0.0) {
+            return Err(missing("the CPU of an operation is not known at every level"));
+        }
+        if pairs.iter().any(|(_, ledger)| part(ledger, &[LineKind::Unaccounted]) > 0.5) {
+            return Err(missing(
+                "no thread is known to serve one client; clients that share threads have no twin",
+            ));
+        }
+        let rate = at_focus.map_or(1.0, |(point, _)| point.throughput.value.0);
+        let index =
+            at_focus.and_then(|at| levels.iter().position(|it| it.clients == at.0.level.clients));
+        let locks = (causes.iter().enumerate())
+            .map(|(number, cause)| {
+                let waits = cause.waits.map_or(1.0, |waits| waits.value.0 / rate).max(0.01);
+                let cpu = index.map_or(0.0, |index| levels[index].lock_cpu[number].0).max(0.0);
+                ObservedLock { name: cause.name.clone(), waits, wait_cpu: Seconds(cpu / waits) }
+            })
+            .collect();
+        let generated = levels.iter().any(|level| level.generator.0 > 0.02 * level.demand.0);
+        let (first, ledger) = pairs[0];
+        let trips = first.switches.map_or(1.0, |it| it.0 / first.throughput.value.0).max(1.0);
+        let mut kinds = vec![LineKind::IdleDevice, LineKind::IdleOther];
+        if !generated {
+            kinds.extend([LineKind::IdleThread, LineKind::IdleNoWork]);
+        }
+        Ok(Self {
+            name: findings.recipe.clone(),
+            cores,
+            levels,
+            locks,
+            cpu: at_focus.map_or_else(Vec::new, |(_, ledger)| cpu_causes(findings, busy(ledger))),
+            first_cause: findings.causes.first().map(|cause| cause.name.clone()),
+            round_trips: generated.then_some(trips.round()),
+            delay: Seconds(part(ledger, &kinds) * ledger.thread.per_operation.0),
+        })
+    }
+
+    /// The greatest number of clients that was measured.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        self.levels.last().map_or(1, |level| level.clients)
+    }
+
+    /// CPU of an operation at the level where it is least.
+    #[must_use]
+    pub fn least_demand(&self) -> Seconds {
+        let all = self.levels.iter().map(|level| level.demand.0);
+        Seconds(all.fold(f64::INFINITY, f64::min))
+    }
+
+    /// The measurement without its levels above so many clients: what is left tests forecasts.
+    #[must_use]
+    pub fn up_to(&self, clients: u32) -> Self {
+        let mut known = self.clone();
+        known.levels.retain(|level| level.clients <= clients);
+        known
+    }
+}
+
+/// Causes that are locks, as far as they are worth one.
+fn locks_of(findings: &Findings) -> Vec<&Cause> {
+    let waited = |ledger: &LevelLedger, cause: &Cause| {
+        let own = ledger.thread.lines.iter().filter(|it| it.cause.as_ref() == Some(&cause.id));
+        let blocked = own.filter(|line| line.kind != LineKind::Running);
+        let blocked: f64 = blocked.map(|line| line.per_operation.value.0).sum();
+        blocked > WAITED * ledger.thread.per_operation.0
+    };
+    let is_lock = |cause: &&Cause| {
+        matches!(cause.kind, CauseKind::Lock | CauseKind::KernelLock)
+            && cause.share.value.0 > WORTH
+            && cause.waits.is_some()
+            && findings.ledgers.iter().any(|ledger| waited(ledger, cause))
+    };
+    findings.causes.iter().filter(is_lock).take(LOCKS).collect()
+}
+
+/// Causes that are CPU of an operation, and their part of the cores that work.
+fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<(String, Ratio)> {
+    let is_cpu = |cause: &&Cause| {
+        matches!(cause.kind, CauseKind::Kernel | CauseKind::Function | CauseKind::Generator)
+            && cause.share.value.0 > WORTH
+    };
+    let all = findings.causes.iter().filter(is_cpu).take(CPU_CAUSES);
+    all.map(|cause| (cause.name.clone(), Ratio(cause.lost.value.0 / busy.0.max(1e-9)))).collect()
+}
+
+fn level(point: &CurvePoint, ledger: &LevelLedger, locks: &[&Cause]) -> ObservedLevel {
+    let rate = point.throughput.value.0;
+    let is = |cause: &Option<String>, lock: &Cause| cause.as_ref() == Some(&lock.id);
+    let lock_cpu: Vec<Seconds> = (locks.iter())
+        .map(|lock| {
+            let own = ledger.core.lines.iter().filter(|line| is(&line.cause, lock));
+            let busy = own.filter(|line| line.kind == LineKind::Kernel).map(|it| it.cores.value.0);
+            Seconds(busy.sum::<f64>().max(0.0) / rate)
+        })
+        .collect();
+    let blocked = (locks.iter())
+        .map(|lock| {
+            let own = ledger.thread.lines.iter().filter(|line| is(&line.cause, lock));
+            let own = own.filter(|line| line.kind != LineKind::Running);
+            let blocked: f64 = own.map(|line| line.per_operation.value.0).sum();
+            Ratio((blocked / ledger.thread.per_operation.0).clamp(0.0, 1.0))
+        })
+        .collect();
+    let paid: f64 = lock_cpu.iter().map(|it| it.0).sum();
+    ObservedLevel {
+        clients: point.level.clients,
+        throughput: point.throughput.value,
+        error: Ratio((point.throughput.half_width() / 1.96 / rate).max(LEAST_ERROR)),
+        demand: Seconds((busy(ledger).0 / rate - paid).max(0.0)),
+        generator: Seconds(cores(ledger, LineKind::Generator) / rate),
+        lock_cpu,
+        blocked,
+    }
+}
+
+/// Cores that work for operations: neither idle nor other processes nor unknown.
+fn busy(ledger: &LevelLedger) -> Cores {
+    use LineKind as K;
+    let all = [K::Useful, K::ExtraCpu, K::Kernel, K::Generator, K::Interrupt];
+    Cores(all.into_iter().map(|kind| cores(ledger, kind)).sum())
+}
+
+fn cores(ledger: &LevelLedger, kind: LineKind) -> f64 {
+    let own = ledger.core.lines.iter().filter(|line| line.kind == kind);
+    own.map(|line| line.cores.value.0).sum()
+}
+
+/// Part of an operation's time in lines of these kinds.
+fn part(ledger: &LevelLedger, kinds: &[LineKind]) -> f64 {
+    let own = ledger.thread.lines.iter().filter(|line| kinds.contains(&line.kind));
+    let all: f64 = own.map(|line| line.per_operation.value.0).sum();
+    all / ledger.thread.per_operation.0.max(f64::MIN_POSITIVE)
+}

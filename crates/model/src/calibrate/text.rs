@@ -1,0 +1,148 @@
+//! The twin file of a run and of parameters: text that a person can read, with where each number
+//! comes from.
+
+use super::observed::Observed;
+use std::fmt::Write;
+
+/// What the levels have to determine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// Visits of an operation to each lock.
+    pub visits: Vec<f64>,
+    /// Part of an operation's CPU that is done holding each lock.
+    pub inside: Vec<f64>,
+    /// Seconds until an idle core begins with a thread that was woken.
+    pub idle_wake: f64,
+}
+
+/// Least visits to a lock in a round for which it is a loop rather than a chance.
+const OFTEN: f64 = 0.95;
+/// A round trip or a visit makes a round of the program; more would only cost events.
+const MOST_ROUNDS: f64 = 64.0;
+const SLICE: &str = "3 ms";
+
+/// A length of time as twin files have it.
+fn length(seconds: f64) -> String {
+    format!("{:.6} us", seconds * 1e6)
+}
+
+fn quoted(name: &str) -> String {
+    let inert: String = name.chars().filter(|c| !c.is_control()).collect();
+    format!("\"{}\"", inert.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// The twin of a run with these parameters.
+#[must_use]
+pub fn twin_text(seen: &Observed, own: &Parameters) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "name = {}\nabout = \"calibrated from {} levels on {} cores\"\n",
+        quoted(&seen.name),
+        seen.levels.len(),
+        seen.cores
+    );
+    machine(&mut text, seen, own);
+    for lock in &seen.locks {
+        let _ = writeln!(text, "[lock.{}]\nkind = \"futex\"\n", quoted(&lock.name));
+    }
+    if seen.round_trips.is_some() {
+        text.push_str("[channel.requests]\n\n");
+    }
+    threads(&mut text, seen, own);
+    text
+}
+
+fn machine(text: &mut String, seen: &Observed, own: &Parameters) {
+    let least = seen.least_demand().0;
+    let _ = writeln!(text, "[cores]\ncount = {}", seen.cores);
+    text.push_str("# measured: CPU of an operation at each level over the least\ncrowding = [\n");
+    for level in &seen.levels {
+        let each = f64::from(level.clients) / f64::from(seen.cores);
+        let factor = level.demand.0 / least;
+        let _ = writeln!(text, "  {{ clients = {each:?}, factor = {factor:.4} }},");
+    }
+    text.push_str("]\n\n[scheduler]\n");
+    let _ = writeln!(
+        text,
+        "slice = {{ value = \"{SLICE}\", from = \"assumed\", source = \"Linux 6.6 and later\" }}"
+    );
+    let paid: f64 = seen.locks.iter().map(|lock| lock.waits * lock.wait_cpu.0).sum();
+    let waits: f64 = seen.locks.iter().map(|lock| lock.waits).sum();
+    if waits > 0.0 && paid > 0.0 {
+        let half = length(0.5 * paid / waits);
+        let source = "CPU in the kernel for one wait; half each for switching and waking";
+        for key in ["switch", "wake"] {
+            let _ = writeln!(
+                text,
+                "{key} = {{ value = \"{half}\", from = \"measured\", source = \"{source}\" }}"
+            );
+        }
+    }
+    let _ = writeln!(
+        text,
+        "idle_wake = {{ value = \"{}\", from = \"fitted\" }}\n",
+        length(own.idle_wake)
+    );
+}
+
+/// Rounds that the program is divided into.
+fn rounds(seen: &Observed, own: &Parameters) -> f64 {
+    let wanted = match seen.round_trips {
+        Some(trips) => trips,
+        None => own.visits.iter().copied().fold(1.0, f64::max),
+    };
+    wanted.round().clamp(1.0, MOST_ROUNDS)
+}
+
+fn threads(text: &mut String, seen: &Observed, own: &Parameters) {
+    let rounds = rounds(seen, own);
+    let least = seen.least_demand().0;
+    let generated = part_of_generator(seen);
+    let inside: f64 = own.inside.iter().sum();
+    let outside = (1.0 - generated - inside).max(0.0) * least / rounds;
+    let mut body = format!("    {{ run = \"{}\", cv = 1.0 }},\n", length(outside));
+    for (index, lock) in seen.locks.iter().enumerate() {
+        let held = own.inside[index] * least / own.visits[index].max(1e-9);
+        let run = format!("{{ value = \"{}\", from = \"fitted\" }}", length(held));
+        let name = quoted(&lock.name);
+        let hold = format!("{{ hold = {name}, steps = [{{ run = {run}, cv = 1.0 }}] }}");
+        let each = own.visits[index] / rounds;
+        let _ = match each {
+            _ if (OFTEN..1.5).contains(&each) => writeln!(body, "    {hold},"),
+            _ if each < OFTEN => {
+                writeln!(body, "    {{ chance = {each:.4}, steps = [{hold}] }},")
+            }
+            _ => writeln!(body, "    {{ repeat = {:.0}, steps = [{hold}] }},", each.round()),
+        };
+    }
+    let delay = seen.delay.0 / rounds;
+    if delay > 0.02 * least / rounds {
+        let _ = writeln!(body, "    {{ think = \"{}\", cv = 1.0 }},", length(delay));
+    }
+    let _ = writeln!(text, "[[thread]]\nname = \"client\"\ncount = \"clients\"\nprogram = [");
+    if seen.round_trips.is_some() {
+        let asks = length(generated * least / rounds);
+        let _ = writeln!(
+            text,
+            "  {{ repeat = {rounds:.0}, steps = [\n    {{ run = \"{asks}\", cv = 1.0 }},\n    \
+             {{ call = \"requests\" }},\n  ] }},\n]\n"
+        );
+        let _ = writeln!(
+            text,
+            "[[thread]]\nname = \"server\"\ncount = \"clients\"\nworker = true\nprogram = [\n    \
+             {{ take = \"requests\" }},\n{body}    {{ reply = true }},\n]"
+        );
+    } else {
+        let _ = writeln!(text, "  {{ repeat = {rounds:.0}, steps = [\n{body}  ] }},\n]");
+    }
+}
+
+/// Part of an operation's CPU that is the generator's, at the level where the CPU is least.
+fn part_of_generator(seen: &Observed) -> f64 {
+    if seen.round_trips.is_none() {
+        return 0.0;
+    }
+    let least = seen.levels.iter().min_by(|a, b| a.demand.0.total_cmp(&b.demand.0));
+    least.map_or(0.0, |level| (level.generator.0 / level.demand.0).clamp(0.0, 0.95))
+}

@@ -1,0 +1,47 @@
+//! What next: twice the cores and the first cause removed, by the run's twin; or why nothing can
+//! be said.
+
+use super::line::{Line, Style, wrap};
+use crate::text;
+use crate::words::next as words;
+use kneepoint_vocab::Findings;
+use kneepoint_vocab::findings::{Altered, Next, WhatIf};
+
+/// Two forecasts, each on a line of its own, or one line.
+pub(super) fn lines(findings: &Findings, width: usize) -> Vec<Line> {
+    let Some(next) = &findings.next else { return Vec::new() };
+    if let Some(why) = &next.why_not {
+        let said = wrap(&format!("No forecast: {why}."), width);
+        return said.iter().map(|line| Line::new(Style::Faint, line)).collect();
+    }
+    let mut lines = vec![Line::new(Style::Bold, "What next").plain(&heading(findings, next))];
+    let cause = next.what_if.iter().find(|it| it.first_cause);
+    lines.extend(cause.map(|it| tried(it, width)));
+    if let Some(twice) = next.levels.first() {
+        let change = Altered::Cores { cores: twice.level.cores };
+        let clients = twice.level.clients;
+        let name = format!("{} at {clients} clients", words::altered(&change));
+        lines.push(line(&name, &words::ratio(twice), &words::throughput(twice).value, width));
+    }
+    lines
+}
+
+fn heading(findings: &Findings, next: &Next) -> String {
+    let off = crate::number::plain_percent(next.error);
+    format!(" at {} clients, by a twin that is {off} off (90 % intervals)", findings.focus.clients)
+}
+
+fn tried(it: &WhatIf, width: usize) -> Line {
+    let there = words::throughput(&it.forecast).value;
+    line(&words::altered(&it.change), &words::ratio(&it.forecast), &there, width)
+}
+
+fn line(name: &str, ratio: &crate::number::Shown, to: &str, width: usize) -> Line {
+    let room = width * 3 / 8 - 1;
+    let name = text::shorten(&text::disarm(name), room);
+    Line::new(Style::Plain, &format!("  {name}"))
+        .to(room + 3)
+        .then(Style::Bold, &text::pad(&ratio.value, 7))
+        .plain(&text::pad(&ratio.interval, 15))
+        .then(Style::Faint, &format!("to {to}/s"))
+}

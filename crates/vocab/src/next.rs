@@ -1,0 +1,117 @@
+//! What a twin that was calibrated from the run says of changes and levels nobody measured.
+
+use crate::plan::Level;
+use crate::units::{PerSecond, Ratio};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What next: forecasts by the run's twin, or why there are none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Next {
+    /// Why nothing can be said, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+    /// How far the twin is off at the measured levels: root mean square of the logarithms.
+    #[serde(default)]
+    pub error: Ratio,
+    /// Measured against simulated, one for each level.
+    #[serde(default)]
+    pub residuals: Vec<Residual>,
+    /// Changes tried on the twin, those that bring most first.
+    #[serde(default)]
+    pub what_if: Vec<WhatIf>,
+    /// More clients and more cores.
+    #[serde(default)]
+    pub levels: Vec<TwinForecast>,
+    /// What the levels at hand do not determine, and which would.
+    #[serde(default)]
+    pub open: Vec<String>,
+}
+
+/// One level, measured and simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Residual {
+    /// Clients.
+    pub clients: u32,
+    /// As measured.
+    pub measured: PerSecond,
+    /// As simulated.
+    pub simulated: PerSecond,
+}
+
+impl Residual {
+    /// Simulated over measured, as a natural logarithm.
+    #[must_use]
+    pub fn off(&self) -> f64 {
+        (self.simulated.0 / self.measured.0).ln()
+    }
+}
+
+/// A forecast by a calibrated twin. Its intervals are of 90 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TwinForecast {
+    /// The level.
+    pub level: Level,
+    /// Throughput.
+    pub throughput: PerSecond,
+    /// Lower end of its interval.
+    pub low: PerSecond,
+    /// Upper end.
+    pub high: PerSecond,
+    /// Over the system as it is, with as many clients on the measured cores.
+    pub ratio: Ratio,
+    /// Lower end of its interval.
+    pub ratio_low: Ratio,
+    /// Upper end.
+    pub ratio_high: Ratio,
+}
+
+/// A change tried on the twin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhatIf {
+    /// The change.
+    pub change: Altered,
+    /// Whether it takes away the first cause of the loss.
+    #[serde(default)]
+    pub first_cause: bool,
+    /// What it brings.
+    pub forecast: TwinForecast,
+}
+
+/// What is changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Altered {
+    /// What the lock protects is done without it.
+    Without {
+        /// The lock.
+        lock: String,
+    },
+    /// The lock is split, and each visit takes one part.
+    Split {
+        /// The lock.
+        lock: String,
+        /// Into so many.
+        parts: u32,
+    },
+    /// Its waiters spin in order, each at a place of its own.
+    Queued {
+        /// The lock.
+        lock: String,
+    },
+    /// The CPU that a cause costs an operation is saved.
+    Saved {
+        /// The cause.
+        cause: String,
+    },
+    /// All cores are faster.
+    Faster {
+        /// By this factor.
+        factor: Ratio,
+    },
+    /// There are more cores.
+    Cores {
+        /// So many.
+        cores: u32,
+    },
+}

@@ -1,0 +1,290 @@
+//! One point: runs Kneepoint, does to it what the point says, and asks what is left and what was
+//! said.
+
+use super::Found;
+use super::damage;
+use super::machine::{self, Scene};
+use super::points::{Kind, Point};
+use anyhow::{Context, Result, ensure};
+use kneepoint_vocab::{Disposition, Phase, TrialRecord};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long what is on its way out may take before it counts as left behind.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a run may take to end once it was asked to: three seconds, and what a machine under
+/// faults adds to that.
+const STOPPING: Duration = Duration::from_secs(5);
+/// How long a run may take.
+const HANGING: Duration = Duration::from_secs(40);
+/// Longest window of a slice of 40 ms that counts: half as long again, and half a second.
+const LONGEST_WINDOW: u64 = 560_000_000;
+/// Signals of programs that fail: ILL, ABRT, BUS, FPE, SEGV.
+const CRASHES: [i32; 5] = [4, 6, 7, 8, 11];
+/// How far a throughput may be off what the command has claimed, by the digits it is kept in.
+const CLAIMED: f64 = 0.02;
+
+/// Takes a point.
+pub(super) fn point(program: &Path, home: &Path, group: &Path, point: &Point) -> Result<Found> {
+    let mark = format!("{}-{:x}", home.display(), point.seed);
+    let scene = Scene { home, group, mark, shared: point.shares_processes() };
+    let place = home.join("place");
+    for folder in [&home.join("tmp"), &place, &place.join("runs")] {
+        fs::create_dir(folder)?;
+    }
+    let mut stage = Stage { program, scene, place: &place, point, found: Found::default() };
+    match point.kind {
+        Kind::Damaged => stage.damaged()?,
+        _ => stage.struck()?,
+    }
+    Ok(stage.found)
+}
+
+struct Stage<'a> {
+    program: &'a Path,
+    scene: Scene<'a>,
+    place: &'a Path,
+    point: &'a Point,
+    found: Found,
+}
+
+impl Stage<'_> {
+    fn struck(&mut self) -> Result<()> {
+        if let Some(room) = self.point.room() {
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", &room, "none"]).arg(self.place.join("runs"));
+            ensure!(mount.status()?.success(), "a small file system cannot be mounted");
+        }
+        let before = self.scene.now();
+        fs::write(self.place.join("recipe.toml"), self.point.recipe())?;
+        let held = self.under_fault()?;
+        if self.point.kind == Kind::Journal {
+            damage::journals(Path::new("/dev/shm"), self.point.seed)?;
+        }
+        let timeout = match self.point.kind {
+            // Nobody is left who could.
+            Kind::BothKilled | Kind::Journal => Duration::from_millis(100),
+            _ => TIMEOUT,
+        };
+        self.found.before = self.scene.left_within(&before, timeout);
+        let recovered = self.kneepoint(&["recover"])?;
+        self.found.wrong.extend(recovered.wrong(&[0]));
+        self.found.after = self.scene.left_within(&before, Duration::from_millis(200));
+        let left: BTreeSet<_> =
+            machine::programs_in_kernel().intersection(&held).copied().collect();
+        self.found.after.extend(left.iter().map(|id| format!("eBPF program {id}")));
+        if self.place.join("runs/run/host.json").exists() {
+            self.opened()?;
+        }
+        if self.point.kind == Kind::Resumed && self.place.join("runs/run/host.json").exists() {
+            self.resumed()?;
+        }
+        Ok(())
+    }
+
+    fn kneepoint(&self, arguments: &[&str]) -> Result<Reported> {
+        let mut command = Command::new(self.program);
+        self.surroundings(command.args(arguments));
+        let output = command.stdin(Stdio::null()).output().context("starting Kneepoint")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Reported {
+            status: output.status,
+            said: text(&output.stderr),
+            printed: text(&output.stdout),
+        })
+    }
+
+    fn surroundings(&self, command: &mut Command) {
+        let home = self.scene.home;
+        command.current_dir(self.place).env("TMPDIR", home.join("tmp"));
+        command.env(machine::MARK, &self.scene.mark);
+    }
+
+    /// Runs Kneepoint, and does to it what the point says. Returns the eBPF programs that it held.
+    fn under_fault(&mut self) -> Result<BTreeSet<u64>> {
+        let mut words = self.point.starter(self.program);
+        words.extend(self.point.arguments().into_iter().map(Into::into));
+        let mut command = Command::new(&words[0]);
+        self.surroundings(command.args(&words[1..]));
+        let errors = fs::File::create(self.scene.home.join("stderr"))?;
+        let out = fs::File::create(self.scene.home.join("stdout"))?;
+        let mut child = command.stdin(Stdio::null()).stdout(out).stderr(errors).spawn()?;
+        let (mut asked, mut held) = (None, BTreeSet::new());
+        let begun = Instant::now();
+        let mut acts = self.point.acts().into_iter().peekable();
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if let Some(act) = acts.next_if(|act| begun.elapsed() >= act.after) {
+                let targets = self.scene.targets(act.whom, child.id());
+                if self.point.kind == Kind::Collecting {
+                    held = machine::programs_of(&targets);
+                }
+                machine::send(act.signal, &targets);
+                asked = asked.or(act.is_request().then(Instant::now));
+            }
+            let slow = asked.is_some_and(|since: Instant| since.elapsed() > stopping());
+            if slow || begun.elapsed() > HANGING {
+                let what = if slow { "does not end within 5 s of being asked to" } else { "hangs" };
+                self.found.wrong.push(format!("it {what}"));
+                machine::send("KILL", &self.scene.targets(super::machine::Whom::All, child.id()));
+                break child.wait()?;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let read = |name: &str| lossy(&self.scene.home.join(name));
+        let reported = Reported { status, said: read("stderr"), printed: read("stdout") };
+        let codes: &[i32] = match self.point.kind {
+            // What prlimit(1) and strace(1) say where Kneepoint was killed or not even loaded.
+            Kind::Starved | Kind::KilledAtCall | Kind::CallFails => &[0, 1, 2, 4, 127, 134, 137],
+            _ => &[0, 1, 4],
+        };
+        self.found.wrong.extend(reported.wrong(codes));
+        // Where there is hardly any memory, not even the loader can say so.
+        let crashed = reported.status.signal().filter(|signal| CRASHES.contains(signal));
+        if let Some(signal) = crashed.filter(|_| self.point.kind != Kind::Starved) {
+            self.found.wrong.push(format!("it crashed by signal {signal}"));
+        }
+        Ok(held)
+    }
+
+    /// Opens the run directory, whatever it holds by now.
+    fn opened(&mut self) -> Result<()> {
+        let report = self.kneepoint(&["report", "runs/run"])?;
+        // A page that finds no room is an error.
+        let codes: &[i32] = if self.point.kind == Kind::DiskFull { &[0, 1, 4] } else { &[0, 4] };
+        self.found.wrong.extend(report.wrong(codes));
+        let run = self.place.join("runs/run");
+        let page = lossy(&run.join("report.html"));
+        if let Some(text) = self.point.hostile() {
+            let scripts = page.matches("<script").count();
+            if scripts > 1 || page.contains("<img src=x") || page.contains('\u{1b}') {
+                self.found.wrong.push(format!("{text:?} is more than text on the page"));
+            }
+        }
+        let trials = trials(&run.join("trials.jsonl"), &mut self.found.wrong);
+        let invented: Vec<_> = trials.iter().filter_map(|trial| self.invented(trial)).collect();
+        self.found.wrong.extend(invented);
+        Ok(())
+    }
+
+    /// What is wrong with the number of a slice, if it counts.
+    fn invented(&self, trial: &TrialRecord) -> Option<String> {
+        // The warm-up enters no figure.
+        if !trial.counts() || trial.id.phase == Phase::WarmUp {
+            return None;
+        }
+        if self.point.counts() {
+            let window = trial.window.length.0;
+            return (window > LONGEST_WINDOW).then(|| format!("a window of {window} ns counts"));
+        }
+        let rate = trial.throughput().0;
+        let off = |truth: f64| (rate / truth - 1.0).abs() > CLAIMED;
+        self.point.truth().is_none_or(off).then(|| format!("an invented number: {rate} ops/s"))
+    }
+
+    /// Goes on with the run that was killed, and looks whether all of it is there.
+    fn resumed(&mut self) -> Result<()> {
+        let went_on = self.kneepoint(&["run", "--resume", "runs/run"])?;
+        let wrong = &mut self.found.wrong;
+        // It may have been killed after its end.
+        let ended = went_on.said.contains("has ended");
+        wrong.extend(went_on.wrong(if ended { &[1] } else { &[0, 4] }));
+        let run = self.place.join("runs/run");
+        if !run.join("end.json").exists() {
+            wrong.push("it went on and has no end".to_owned());
+        }
+        let mut places: BTreeMap<(Phase, u32, u32), usize> = BTreeMap::new();
+        for trial in trials(&run.join("trials.jsonl"), wrong) {
+            let place = (trial.id.phase, trial.id.block, trial.id.position);
+            if place.0 != Phase::WarmUp {
+                let stands = trial.disposition != Disposition::Disturbed;
+                *places.entry(place).or_default() += usize::from(stands);
+            }
+        }
+        // A budget that ends takes what was to be taken once more along.
+        let short = lossy(&run.join("end.json")).contains("\"budget\"");
+        let not_once = places.iter().filter(|(_, count)| **count > 1 || **count == 0 && !short);
+        wrong.extend(not_once.map(|(place, count)| format!("{place:?} stands {count} times")));
+        Ok(())
+    }
+
+    /// Opens a run directory in which something was cut, flipped or put in place of a file.
+    fn damaged(&mut self) -> Result<()> {
+        let run = self.place.join("run");
+        let what = damage::directory(&run, self.point.seed)?;
+        let begun = Instant::now();
+        for arguments in [&["report", "run"][..], &["report", "run", "--json"]] {
+            let report = self.kneepoint(arguments)?;
+            let wrong = report.wrong(&[0, 1, 4]).into_iter();
+            self.found.wrong.extend(wrong.map(|wrong| format!("{what}: {wrong}")));
+            if report.status.code() != Some(1) && report.printed.contains("NaN") {
+                self.found.wrong.push(format!("{what}: a number that is none"));
+            }
+        }
+        if begun.elapsed() > Duration::from_secs(20) {
+            self.found.wrong.push(format!("{what}: it took {:?}", begun.elapsed()));
+        }
+        Ok(())
+    }
+}
+
+/// How a Kneepoint ended and what it said.
+struct Reported {
+    status: ExitStatus,
+    said: String,
+    printed: String,
+}
+
+impl Reported {
+    /// What is wrong with that. Killed from outside is not.
+    fn wrong(&self, codes: &[i32]) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let said = self.said.trim();
+        if self.status.code().is_some_and(|code| !codes.contains(&code)) {
+            wrong.push(format!("{}: {said}", self.status));
+        }
+        if said.contains("panicked") || said.contains("RUST_BACKTRACE") {
+            wrong.push(format!("a panic: {said}"));
+        }
+        let steers = |c: char| c.is_control() || ['\u{202e}', '\u{61c}', '\u{e0041}'].contains(&c);
+        if [said, &self.printed].iter().any(|text| text.lines().any(|line| line.contains(steers))) {
+            wrong.push(format!("control characters on the terminal: {said:?}"));
+        }
+        wrong
+    }
+}
+
+/// How long a run may take to end, on a machine that has more to do than it has cores for.
+fn stopping() -> Duration {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let text = lossy(Path::new("/proc/loadavg"));
+    let load = text.split(' ').next().and_then(|load| load.parse::<f64>().ok()).unwrap_or(0.0);
+    STOPPING.mul_f64((load / f64::from(u32::try_from(cores).unwrap_or(1)) / 2.0).max(1.0))
+}
+
+/// The whole lines of a file of trials; those that are none are reported.
+fn trials(file: &Path, wrong: &mut Vec<String>) -> Vec<TrialRecord> {
+    let text = lossy(file);
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let mut trials = Vec::new();
+    for line in whole.lines() {
+        match serde_json::from_str(line) {
+            Ok(trial) => trials.push(trial),
+            Err(_) => {
+                let begin: String = line.chars().take(80).collect();
+                wrong.push(format!("a torn slice: {begin}"));
+            }
+        }
+    }
+    trials
+}
+
+fn lossy(file: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned()
+}

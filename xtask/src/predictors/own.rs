@@ -1,0 +1,103 @@
+//! `cargo xtask predictors --runs DIR...`: calibrated twins on runs of this machine. The last level
+//! is kept from the calibration and forecast; a lock that a variant cures is taken away from the
+//! twin, beside what the variant brought.
+
+use crate::root;
+use anyhow::{Context, Result, bail};
+use kneepoint_model::calibrate::{Asked, Observed, Oracle, calibrate};
+use kneepoint_model::twin::Change;
+use kneepoint_vocab::{Findings, Level};
+use std::process::Command;
+
+const SEED: u64 = 1;
+const WORKERS: usize = 2;
+
+pub(super) fn run(directories: &[&str]) -> Result<()> {
+    let (mut off, mut held) = (Vec::new(), 0);
+    println!(
+        "| run | level | forecast | 90 % interval | measured | off |\n|---|---|---|---|---|---|"
+    );
+    for directory in directories {
+        let findings = findings(directory)?;
+        match last_level(&findings) {
+            Ok((row, error, inside)) => {
+                println!("| {directory}, {row}");
+                off.push(error.abs());
+                held += usize::from(inside);
+            }
+            Err(why) => println!("| {directory}, {} | {why} | | | | |", findings.recipe),
+        }
+        if let Err(why) = cures(&findings) {
+            println!("| {directory}, {} without its lock | {why} | | | | |", findings.recipe);
+        }
+    }
+    if off.is_empty() {
+        bail!("no run has a forecast of its last level");
+    }
+    let median = 100.0 * kneepoint_stats::interval::median(&off);
+    println!("\nmedian {median:.1} % over {} forecasts, {held} within their intervals", off.len());
+    Ok(())
+}
+
+fn findings(directory: &str) -> Result<Findings> {
+    let binary = root().join("target/release/kneepoint");
+    let arguments = ["report", directory, "--json"];
+    let output = Command::new(&binary).args(arguments).output();
+    let output = output.with_context(|| format!("{}: build it first", binary.display()))?;
+    serde_json::from_slice(&output.stdout).with_context(|| format!("{directory}: no findings"))
+}
+
+/// A row of the table, the error, and whether the interval holds the truth.
+fn last_level(findings: &Findings) -> Result<(String, f64, bool)> {
+    let seen = Observed::of(findings)?;
+    let [.., before, last] = &seen.levels[..] else { bail!("too few levels") };
+    if seen.levels.len() < 3 {
+        bail!("too few levels");
+    }
+    let twin = calibrate(&seen.up_to(before.clients), SEED, WORKERS)?;
+    let level = Level { clients: last.clients, cores: seen.cores };
+    let asked = Asked { level, changes: Vec::new() };
+    let said = Oracle::new(&twin, SEED, WORKERS)?.ask(&asked)?;
+    let truth = last.throughput.0;
+    let error = said.throughput.0 / truth - 1.0;
+    let row = format!(
+        "{} | {} from {} | {:.0} | {:.0}–{:.0} | {truth:.0} | {:+.1} % |",
+        seen.name,
+        last.clients,
+        before.clients,
+        said.throughput.0,
+        said.low.0,
+        said.high.0,
+        100.0 * error
+    );
+    Ok((row, error, said.low.0 <= truth && truth <= said.high.0))
+}
+
+/// Locks that a variant cured: what the twin says of them gone, beside the variant.
+fn cures(findings: &Findings) -> Result<()> {
+    let seen = Observed::of(findings)?;
+    let cured = findings.causes.iter().find_map(|cause| {
+        let lock = seen.locks.iter().find(|lock| lock.name == cause.name)?;
+        let effect =
+            findings.effects.iter().find(|it| Some(&it.variant) == cause.cured_by.as_ref())?;
+        Some((lock.name.clone(), effect))
+    });
+    let Some((lock, effect)) = cured else { return Ok(()) };
+    let Some(ratio) = effect.ratio else { return Ok(()) };
+    let twin = calibrate(&seen, SEED, WORKERS)?;
+    let level = findings.effects_at.unwrap_or(findings.focus);
+    let asked = Asked { level, changes: vec![Change::Without(lock)] };
+    let said = Oracle::new(&twin, SEED, WORKERS)?.ask(&asked)?;
+    println!(
+        "| {}: {} | {} | {:.2} | {:.2}–{:.2} | {:.2} | {:+.1} % |",
+        findings.recipe,
+        effect.label,
+        level.clients,
+        said.ratio.0,
+        said.ratio_low.0,
+        said.ratio_high.0,
+        ratio.value.0,
+        100.0 * (said.ratio.0 / ratio.value.0 - 1.0)
+    );
+    Ok(())
+}
