@@ -149,7 +149,7 @@ impl Runner<'_> {
         let last_start = warm_up().map(|trial| trial.id.start).max();
         let of_last = || warm_up().filter(|trial| Some(trial.id.start) == last_start);
         let series: Vec<f64> = of_last().map(|trial| trial.throughput().0).collect();
-        recipe.workload.fresh_each_slice(&recipe.settings)
+        recipe.baseline.fresh_each_slice()
             || of_last().next_back().is_some_and(|last| is_steady(&series, last, settles))
     }
 }
