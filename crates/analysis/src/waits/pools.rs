@@ -257,6 +257,7 @@ mod tests {
             ..ThreadTime::default()
         };
         TrialRecord {
+            machine: kneepoint_vocab::MachineName::default(),
             id: TrialId {
                 phase: Phase::Sweep,
                 variant: VariantId::new(VariantId::BASELINE),
