@@ -77,6 +77,7 @@ fn work(command: Option<&Command>) -> Work {
             | Command::Compare(_)
             | Command::Import(_)
             | Command::Predict(_)
+            | Command::Calibrate(_)
             | Command::Simulate(_),
         )
         | None => Work::Reading,
