@@ -1,5 +1,5 @@
 //! Developer commands: `cargo xtask ci`, `setup`, `tidy`, `bpf`, `ten`, `recipes`, `by-hand`,
-//! `strangers`, `bench-probe` and `faults`.
+//! `programs`, `bench-probe` and `faults`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,10 +16,10 @@ mod faults;
 #[path = "../../crates/rig/tests/support/leftovers.rs"]
 mod leftovers;
 mod predictors;
+mod programs;
 mod recipes;
 mod require;
 mod setup;
-mod strangers;
 mod tally;
 mod ten;
 mod tidy;
@@ -42,8 +42,8 @@ cargo xtask COMMAND
   recipes [--budget TIME] [--out DIR] [--program FILE] [NAMES]
                             run every recipe with the release build: each has to give a knee with
                             an interval, counts that agree, and a machine as it was before
-  strangers [--budget TIME] [--levels LIST] [--out DIR] [--program FILE] [NAMES]
-                            build the programs of strangers/, run each with the release build, and
+  programs  [--budget TIME] [--levels LIST] [--out DIR] [--program FILE] [NAMES]
+                            build the programs of programs/, run each with the release build, and
                             compare its first cause with the one that was planted
   error-rates [--runs N]    error rates of the whole procedure by simulation, as a table
   aa [--recipes A,B] [--comparisons N] [--out DIR] [--program FILE]
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         ["recipes", flags @ ..] => recipes::run(flags),
         ["faults", flags @ ..] => faults::run(flags),
         ["bench-probe", flags @ ..] => bench_probe::run(flags),
-        ["strangers", flags @ ..] => strangers::run(flags),
+        ["programs", flags @ ..] => programs::run(flags),
         ["error-rates", flags @ ..] => error_rates::run(flags),
         ["aa", flags @ ..] => aa::run(flags),
         _ => {

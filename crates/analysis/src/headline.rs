@@ -5,6 +5,7 @@ use crate::limits::generator::remedy;
 use crate::limits::saturation::words_of;
 use crate::scaling::by_cores::Fewer;
 use crate::{Limits, Swept, words};
+use kneepoint_vocab::findings::price::{Price, PriceLine};
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, Curve, CurvePoint, Effect, Lost, Shape, TreatedCurve, Verdict,
 };
@@ -20,6 +21,7 @@ pub(crate) struct Reported<'a> {
     pub(crate) sweep: &'a Swept,
     pub(crate) causes: &'a [Cause],
     pub(crate) lost: Option<&'a Lost>,
+    pub(crate) price: Option<&'a Price>,
     pub(crate) at_bound: Option<&'a AtBound>,
     pub(crate) scales: bool,
     pub(crate) limits: &'a Limits,
@@ -36,6 +38,7 @@ pub(crate) fn headline(reported: &Reported<'_>) -> String {
     let limits = reported.limits.limiting_generator();
     parts.extend(limits.map(|one| format!("the load generator limits it: {}", remedy(one))));
     parts.extend(why(reported));
+    parts.extend(falls_for_another(reported));
     parts.extend(saturated(reported, limits.is_some()));
     let (cured, by) = cure(reported.causes, reported.effects);
     parts.extend(cured);
@@ -164,6 +167,30 @@ fn why(reported: &Reported<'_>) -> Option<String> {
     }
     let (low, high) = (share.low.0 * 100.0, share.high.0 * 100.0);
     Some(format!("{of} [{low:.0}–{high:.0}] of the loss is {object}"))
+}
+
+/// What makes throughput fall, where that is something else than what is lost most to at the level
+/// of the causes. What limits the best level as well may be first there without any part in the
+/// fall.
+fn falls_for_another(reported: &Reported<'_>) -> Option<String> {
+    let fall = reported.price?.fall.as_ref()?;
+    let first = fall.steps.first()?;
+    let share = first.share.filter(|share| share.low.0 >= NEARLY_NONE)?;
+    let name = match &first.line {
+        PriceLine::Wait { name, .. } | PriceLine::Function { name, .. } => name,
+        _ => return None,
+    };
+    if reported.causes.first().is_none_or(|cause| &cause.name == name) {
+        return None;
+    }
+    let of = words::percent(share.value.0);
+    let dearer = matches!(first.line, PriceLine::Function { kernel: false, .. });
+    let object = if dearer { format!("more CPU in {name}") } else { name.clone() };
+    if share.half_width() < 1e-9 {
+        return Some(format!("{of} of the fall is {object}"));
+    }
+    let (low, high) = (share.low.0 * 100.0, share.high.0 * 100.0);
+    Some(format!("{of} [{low:.0}–{high:.0}] of the fall is {object}"))
 }
 
 /// That hardly anything is lost, where that is so and the level is not at its bound anyway.

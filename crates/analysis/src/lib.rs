@@ -11,6 +11,7 @@
 //! | `scaling` | where does it stop scaling, on how many cores, with which treatment? |
 //! | `limits` | is one part full: the load generator, a thread, a device? |
 //! | `diagnosis` | what is the lost throughput charged to, on what evidence? |
+//! | `price` | what does an operation cost, and what makes it dearer? |
 //! | `treatments` | what helps, and against which cause? |
 //! | `quality` | how far can all that be relied on? |
 //! | `headline` | the story in one sentence |
@@ -23,6 +24,7 @@ mod headline;
 mod ledgers;
 mod limits;
 mod number;
+mod price;
 pub mod profile;
 mod quality;
 mod scaling;
@@ -39,7 +41,7 @@ use crate::frames::stacks::Stacks;
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::core_ledger::{Charged, Slot};
 use crate::ledgers::slices::{Functions, Slice, digest, sweep_at};
-use crate::ledgers::{core_ledger, row, thread_ledger};
+use crate::ledgers::{core_ledger, thread_ledger};
 use crate::limits::{devices, generator, instruments, saturation};
 use crate::quality::{
     caveats, collector, counts, measured, nameless, protocol, stability, stalls, steadiness,
@@ -53,6 +55,7 @@ use crate::waits::classify::classified;
 use crate::waits::groups::Groups;
 use crate::waits::pools::limited;
 use crate::waits::runtimes::told;
+use kneepoint_vocab::findings::price::Price;
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
     Lost, Nameless, Severity, Superlinear, TaskLine, Unsteady,
@@ -93,7 +96,7 @@ pub fn analyse(record: &RunRecord) -> Findings {
     let story = sweep.story(&accounts, record.plan.focus);
     let limits = Limits::build(record, &baseline, &accounts, &levels, story);
     let why = Why { accounts, groups, functions, stacks, slices, story, tried: record.plan.focus };
-    let explained = why.explain(&limits, &compared.effects);
+    let explained = why.explain(&limits, &compared.effects, &sweep.curve);
     let odd =
         Odd { superlinear, unsteady: steadiness::unsteady(&baseline), nameless: why.nameless() };
     Concluded { record, measured, sweep, compared, limits, why, explained, odd }.findings()
@@ -121,7 +124,7 @@ struct Concluded<'a> {
 impl Concluded<'_> {
     fn findings(self) -> Findings {
         let Self { record, measured, sweep, compared, limits, why, explained, odd } = self;
-        let Explained { causes, ledgers, lost } = explained;
+        let Explained { causes, ledgers, lost, price } = explained;
         let story = why.story;
         let at_bound = why.at_bound(&limits);
         let protocol = protocol::protocol(record, &measured, &sweep, compared.blocks);
@@ -146,6 +149,7 @@ impl Concluded<'_> {
             sweep: &sweep,
             causes: &causes,
             lost: lost.as_ref(),
+            price: price.as_ref(),
             at_bound: at_bound.as_ref(),
             scales: story.scales,
             limits: &limits,
@@ -170,6 +174,7 @@ impl Concluded<'_> {
             lost,
             at_bound,
             causes,
+            price,
             on_cpu: why.on_cpu(),
             effects: compared.effects,
             generator: limits.generator,
@@ -308,10 +313,11 @@ struct Explained {
     causes: Vec<Cause>,
     ledgers: Vec<LevelLedger>,
     lost: Option<Lost>,
+    price: Option<Price>,
 }
 
 impl Why<'_> {
-    fn explain(&self, limits: &Limits, effects: &[Effect]) -> Explained {
+    fn explain(&self, limits: &Limits, effects: &[Effect], curve: &Curve) -> Explained {
         let full = limits.generator_full();
         let account = self.accounts.at(self.story.level);
         let shown = account.map_or_else(Vec::new, |account| {
@@ -339,7 +345,26 @@ impl Why<'_> {
         let ids: BTreeMap<Slot, String> =
             slots.into_iter().zip(causes.iter().map(|cause| cause.id.clone())).collect();
         limits.follow(&mut causes);
-        Explained { causes, ledgers: self.ledgers(&ids, full), lost }
+        let price = self.price(curve, &ids, full);
+        Explained { causes, ledgers: self.ledgers(&ids, full), lost, price }
+    }
+
+    fn price(
+        &self,
+        curve: &Curve,
+        causes: &BTreeMap<Slot, String>,
+        generator_full: bool,
+    ) -> Option<Price> {
+        price::price(&price::Given {
+            curve,
+            accounts: &self.accounts,
+            groups: &self.groups,
+            functions: &self.functions,
+            tried: self.tried,
+            story: self.story,
+            generator_full,
+            causes,
+        })
     }
 
     /// Where treatments were tried, if there were some and elsewhere.
@@ -362,10 +387,7 @@ impl Why<'_> {
     /// What an operation waits with nobody in its way, by wait group.
     fn inherent(&self) -> Vec<f64> {
         let alone = self.story.alone.and_then(|level| self.accounts.at(level));
-        let row = alone.map(|account| &account.row).filter(|row| row.clients > 0.0);
-        row.map_or_else(Vec::new, |row| {
-            row.blocked.iter().map(|blocked| row::per_operation(*blocked, row)).collect()
-        })
+        alone.map_or_else(Vec::new, Account::blocked_per_operation)
     }
 
     fn causes(&self, account: &Account, losses: &[Loss]) -> Vec<Cause> {

@@ -6,6 +6,7 @@ mod common;
 
 use common::{FIXTURES, fixture};
 use kneepoint_vocab::Findings;
+use kneepoint_vocab::findings::price::PriceLine;
 use serde_json::Value;
 
 fn findings(name: &str) -> Findings {
@@ -101,6 +102,22 @@ fn a_run_with_the_curve_of_a_treatment() {
     let findings = findings("treated-curve");
     assert_eq!(findings.treated.len(), 1);
     assert!(findings.headline.contains("which scales"), "{}", findings.headline);
+}
+
+/// Transactions wait for one row: the lock is first in what makes it fall, and the load generator,
+/// which takes much of both levels, is not.
+#[test]
+fn a_row_lock_makes_a_server_fall() {
+    check("postgres-tpcb");
+    let findings = findings("postgres-tpcb");
+    let fall = findings.price.as_ref().and_then(|price| price.fall.as_ref()).unwrap();
+    let PriceLine::Wait { name, .. } = &fall.steps[0].line else {
+        panic!("{:#?}", fall.steps[0]);
+    };
+    assert!(name.contains("XactLockTableWait"), "{name}");
+    assert!(fall.steps[0].share.unwrap().low.0 > 0.3, "{:#?}", fall.steps[0]);
+    let generator = fall.steps.iter().find(|step| step.line == PriceLine::Generator).unwrap();
+    assert!(generator.rise.value < fall.steps[0].rise.value);
 }
 
 /// Far below what a checkout would mind.

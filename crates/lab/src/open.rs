@@ -1,6 +1,6 @@
 //! Reads a run directory back, however it ended.
 
-use crate::regular;
+use crate::regular::{self, MOST_LINES, MOST_WHOLE};
 use crate::store::{END, HOST, PLAN, STACKS, TRIALS, VARIANTS};
 use crate::sums::{self, Summing};
 use kneepoint_vocab::{EndFile, FileSum, Plan, RunRecord, SCHEMA};
@@ -9,10 +9,6 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Largest file that is written whole: far more than any has.
-pub(crate) const MOST_WHOLE: u64 = 16 << 20;
-/// Largest file of lines.
-pub(crate) const MOST_LINES: u64 = 2 << 30;
 /// Longest line.
 const LONGEST_LINE: u64 = 64 << 20;
 

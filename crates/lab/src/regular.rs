@@ -7,6 +7,11 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+/// Largest file that is written whole: far more than any has.
+pub(crate) const MOST_WHOLE: u64 = 16 << 20;
+/// Largest file of lines.
+pub(crate) const MOST_LINES: u64 = 2 << 30;
+
 /// Opens a regular file of at most so many bytes for reading.
 ///
 /// # Errors

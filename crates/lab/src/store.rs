@@ -6,8 +6,7 @@
 //! either complete or absent. `end.json` tells what the others held, so that a cut between two
 //! lines is seen as well.
 
-use crate::open::{MOST_LINES, MOST_WHOLE};
-use crate::regular;
+use crate::regular::{self, MOST_LINES, MOST_WHOLE};
 use crate::sums::{self, Summing};
 use kneepoint_vocab::{
     Disposition, EndFile, FileSum, Host, Plan, RunEnd, RunRecord, StackRecord, TrialId,

@@ -47,7 +47,7 @@ impl Response {
         found.map(|(_, value)| *value)
     }
 
-    /// The response times of a trial; absent where one of its mean, median and 99th percentile is not
+    /// The response times of a trial; absent where its mean, median or 99th percentile is not
     /// reported.
     #[must_use]
     pub fn latency(&self) -> Option<Latency> {

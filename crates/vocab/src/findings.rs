@@ -1,6 +1,7 @@
 //! What the analysis concluded: the only thing that a report reads.
 
 mod curve;
+pub mod price;
 
 use crate::fact::{Tier, WaitReason};
 use crate::plan::{Level, ProtocolName, VariantId, VariantRole};
@@ -22,6 +23,7 @@ pub use crate::instruments::{
 pub use crate::key::{CauseKey, CauseKind};
 pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
 pub use curve::Curve;
+use price::Price;
 
 /// Everything that a report can say about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +70,10 @@ pub struct Findings {
     /// Causes at the focus level, greatest first, those that may be nothing last. None where
     /// nothing worth it is lost.
     pub causes: Vec<Cause>,
+    /// What an operation costs at each level, and why throughput falls where it does; absent where
+    /// no facts were collected.
+    #[serde(default)]
+    pub price: Option<Price>,
     /// On-CPU flame graph at the focus level.
     pub on_cpu: Option<FlameNode>,
     /// Treatments, in the recipe's order.

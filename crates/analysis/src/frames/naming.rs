@@ -62,8 +62,8 @@ pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
     names
 }
 
-/// The function without the name of the program's own crate: in a program called `rwlock` a function
-/// `rwlock::update` is nobody's lock.
+/// The function without the name of the program's own crate: in a program called `rwlock` a
+/// function `rwlock::update` is nobody's lock.
 fn bare(frame: &Frame) -> &str {
     let Some((crate_name, rest)) = frame.function.split_once("::") else { return &frame.function };
     let file = frame.module.split(".so").next().unwrap_or_default();

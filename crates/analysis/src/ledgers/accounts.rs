@@ -2,7 +2,7 @@
 
 use crate::ledgers::balance::{Balance, Reference};
 use crate::ledgers::resample::Resamples;
-use crate::ledgers::row::{Row, mean_row};
+use crate::ledgers::row::{Row, mean_row, per_operation};
 use crate::ledgers::slices::{Block, Slice, sweep_at};
 use kneepoint_vocab::units::Unit;
 use kneepoint_vocab::{Estimate, Level};
@@ -14,6 +14,17 @@ pub(crate) struct Account {
     pub(crate) row: Row,
     pub(crate) balance: Balance,
     replicates: Vec<(Row, Balance)>,
+}
+
+impl Account {
+    /// Seconds that an operation of a client is blocked, by wait group; none where clients were
+    /// not seen.
+    pub(crate) fn blocked_per_operation(&self) -> Vec<f64> {
+        let row = Some(&self.row).filter(|row| row.clients > 0.0);
+        row.map_or_else(Vec::new, |row| {
+            row.blocked.iter().map(|blocked| per_operation(*blocked, row)).collect()
+        })
+    }
 }
 
 /// All levels that have core accounting, ascending.
@@ -107,6 +118,41 @@ impl Accounts {
         let replicates: Vec<f64> =
             account.replicates.iter().map(|(row, balance)| quantity(row, balance)).collect();
         self.resamples.interval(quantity(&account.row, &account.balance), &replicates)
+    }
+
+    /// Quantities of two levels at once. Blocks are drawn for both alike, so that what a block does
+    /// to all levels cancels in differences and ratios.
+    pub(crate) fn between(
+        &self,
+        one: &Account,
+        other: &Account,
+        quantities: impl Fn((&Row, &Balance), (&Row, &Balance)) -> Vec<f64>,
+    ) -> Between<'_> {
+        let drawn = one.replicates.iter().zip(&other.replicates);
+        Between {
+            values: quantities((&one.row, &one.balance), (&other.row, &other.balance)),
+            replicates: drawn.map(|(a, b)| quantities((&a.0, &a.1), (&b.0, &b.1))).collect(),
+            resamples: &self.resamples,
+        }
+    }
+}
+
+/// Quantities of two levels, and what they are in each resample.
+pub(crate) struct Between<'a> {
+    /// As the quantities are listed.
+    pub(crate) values: Vec<f64>,
+    /// `[resample][quantity]`.
+    replicates: Vec<Vec<f64>>,
+    /// What ends of intervals are found with.
+    resamples: &'a Resamples,
+}
+
+impl Between<'_> {
+    /// What `quantity` makes of the values, with its interval over the blocks that both levels
+    /// share.
+    pub(crate) fn estimate<U: Unit>(&self, quantity: impl Fn(&[f64]) -> f64) -> Estimate<U> {
+        let replicates: Vec<f64> = self.replicates.iter().map(|drawn| quantity(drawn)).collect();
+        self.resamples.interval(quantity(&self.values), &replicates)
     }
 }
 

@@ -45,13 +45,7 @@ impl Story {
         accounted: &[Level],
     ) -> Self {
         let enough = focus.clients.min(focus.cores);
-        let short = |at: usize| {
-            let point = &curve.points[at];
-            let reach = quotient(point.throughput.value.0, bound(&curve.points, at, by_cores));
-            let sure = point.level == focus
-                || point.throughput.high.0 < bound(&curve.points, at, by_cores);
-            (reach < ATTAINED && sure).then_some(1.0 - reach)
-        };
+        let short = |at: usize| shortfall(&curve.points, at, focus, by_cores);
         let asked = |at: &usize| {
             let level = curve.points[*at].level;
             level.clients >= enough && accounted.contains(&level)
@@ -72,8 +66,23 @@ impl Story {
     }
 }
 
+/// The part of its bound that the point `at` falls short by; none where it gives what its bound
+/// allows, as far as can be told.
+pub(crate) fn shortfall(
+    points: &[CurvePoint],
+    at: usize,
+    focus: Level,
+    by_cores: Option<f64>,
+) -> Option<f64> {
+    let point = &points[at];
+    let bound = bound(points, at, by_cores);
+    let reach = quotient(point.throughput.value.0, bound);
+    let sure = point.level == focus || point.throughput.high.0 < bound;
+    (reach < ATTAINED && sure).then_some(1.0 - reach)
+}
+
 /// The level of the least N / X, where that bounds the throughput at `level`.
-fn alone(points: &[CurvePoint], level: Level, by_cores: Option<f64>) -> Option<Level> {
+pub(crate) fn alone(points: &[CurvePoint], level: Level, by_cores: Option<f64>) -> Option<Level> {
     let at = points.iter().position(|point| point.level == level)?;
     let by_clients = by_cores.is_none_or(|most| bound(points, at, by_cores) < most * (1.0 - 1e-9));
     let best = points.iter().max_by(|a, b| each(a).total_cmp(&each(b)))?;

@@ -94,7 +94,7 @@ impl Causes {
 }
 
 /// The runtime at whose parking place a stack waits, and where on the stack that shows.
-fn parked<'n>(known: Catalogue, frames: &'n [Frame]) -> Option<(&'static Parking, &'n [Frame])> {
+fn parked(known: Catalogue, frames: &[Frame]) -> Option<(&'static Parking, &[Frame])> {
     let user = frames.iter().position(|frame| !in_kernel(frame))?;
     let user = &frames[user..];
     known

@@ -25,13 +25,14 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// The recorded runs.
-pub(crate) const FIXTURES: [&str; 6] = [
+pub(crate) const FIXTURES: [&str; 7] = [
     "sqlite-shared-cache",
     "cut-off",
     "fallback",
     "treated-curve",
     "python-threads",
     "python-stripped",
+    "postgres-tpcb",
 ];
 
 pub(crate) fn fixture(name: &str) -> PathBuf {

@@ -15,6 +15,7 @@ mod ledgers;
 mod markup;
 mod next;
 mod policy;
+mod price;
 pub mod profile;
 mod scale;
 mod stack;
@@ -90,6 +91,7 @@ struct Page<'a> {
     at_bound: Option<String>,
     why: bool,
     fits: Vec<(String, Vec<Fact>)>,
+    price: price::PriceView,
     core: ledgers::Ledger,
     thread: ledgers::Ledger,
     idle_threads: Option<String>,
@@ -155,6 +157,7 @@ impl<'a> Page<'a> {
                 || !findings.causes.is_empty()
                 || findings.on_cpu.is_some(),
             fits: below::fits(findings),
+            price: price::view(findings, axis),
             core: ledgers::core(findings, axis),
             thread: ledgers::thread(findings, axis),
             idle_threads: idle_threads(findings),

@@ -5,6 +5,7 @@ mod curve;
 mod ledger;
 mod line;
 mod next;
+mod price;
 pub mod profile;
 mod seen;
 mod several;
@@ -40,6 +41,8 @@ struct Shown {
     causes: usize,
     details: bool,
     path: bool,
+    /// Rows between the two prices, where throughput falls.
+    price: usize,
     /// Rows of the ledger.
     ledger: usize,
     /// Numbers of cores, where there are several, and whether curves have bars.
@@ -61,6 +64,7 @@ const LEAST: Shown = Shown {
     causes: 0,
     details: false,
     path: false,
+    price: 0,
     ledger: 0,
     curves: 3,
     bars: false,
@@ -71,16 +75,18 @@ const LEAST: Shown = Shown {
 };
 
 /// What is added, the most important first. Each is taken if all still fits with it.
-const MORE: [fn(&mut Shown); 23] = [
+const MORE: [fn(&mut Shown); 26] = [
     |shown| shown.effects = 1,
     |shown| shown.effects = 2,
     |shown| shown.causes = 1,
+    |shown| shown.price = 3,
     |shown| shown.ledger = 4,
     |shown| shown.details = true,
     |shown| shown.effects = 4,
     |shown| shown.times = 1,
     |shown| shown.times = 2,
     |shown| shown.gains = 1,
+    |shown| shown.price = 5,
     |shown| shown.bars = true,
     |shown| shown.effects = 6,
     |shown| shown.seen = 1,
@@ -93,6 +99,7 @@ const MORE: [fn(&mut Shown); 23] = [
     |shown| shown.causes = 3,
     |shown| shown.gains = 3,
     |shown| shown.blank = true,
+    |shown| shown.price = usize::MAX,
     |shown| shown.effects = usize::MAX,
     |shown| (shown.causes, shown.ledger, shown.curves) = (8, usize::MAX, usize::MAX),
 ];
@@ -143,6 +150,7 @@ fn compose(findings: &Findings, width: usize, shown: Shown) -> Vec<Line> {
         header(findings, width),
         picture,
         gains,
+        price::lines(findings, axis, width, shown.price),
         where_spent,
         stability::lines(findings, width),
         verdicts::causes(findings, width, cause),

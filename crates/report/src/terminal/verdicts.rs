@@ -1,6 +1,6 @@
 //! Why, and what helps: ranked causes, and treatments with their verdicts.
 
-use super::line::{Line, Style};
+use super::line::{Line, Style, wrap};
 use crate::number;
 use crate::text;
 use crate::words::{self, Axis};
@@ -42,6 +42,10 @@ fn unexplained(findings: &Findings, loss: Option<&words::Loss>, width: usize) ->
     let mut lines = Vec::new();
     if let Some(at) = &findings.at_bound {
         lines.push(Line::new(Style::Bold, &text::shorten(&words::at_bound(at), width)));
+        if let Some(flat) = words::price::flat(findings, Axis::of(findings)) {
+            let said = wrap(&format!("and {flat}"), width);
+            lines.extend(said.iter().map(|line| Line::new(Style::Plain, line)));
+        }
     } else if let Some(loss) = loss {
         let said = format!("Nothing to explain: {}", loss.sentence());
         lines.push(Line::new(Style::Bold, &said));

@@ -5,6 +5,7 @@ pub(crate) mod comparison;
 mod evidence;
 mod loss;
 pub(crate) mod next;
+pub(crate) mod price;
 pub(crate) mod profile;
 pub(crate) mod stability;
 mod trust;
@@ -14,7 +15,6 @@ pub(crate) use evidence::{
     bench_price, counts, generator, imported, odd_sum, owner, precision, protocol, saturated,
     source, whole_percent,
 };
-
 pub(crate) use loss::{Loss, busiest, functions, loss};
 pub(crate) use trust::{Trust, TrustWord, overhead, trust};
 

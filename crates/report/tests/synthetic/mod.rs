@@ -3,6 +3,7 @@
 
 mod causes;
 mod effects;
+pub(crate) mod price;
 pub(crate) mod server;
 pub(crate) mod treated;
 
@@ -62,6 +63,7 @@ pub(crate) fn findings() -> Findings {
         effects_at: None,
         lost: None,
         causes: causes::causes(),
+        price: None,
         on_cpu: Some(causes::on_cpu()),
         effects: effects::effects(),
         collector: collector(),

@@ -274,9 +274,9 @@ mod tests {
         assert_eq!(reported(redis), Some(("redis-benchmark", 91743.12)));
         let memtier = "Type  Ops/sec\nSets  10.5 1\nTotals  115.5  0.00 104\n";
         assert_eq!(reported(memtier), Some(("memtier_benchmark", 115.5)));
-        let heads = "Type         Ops/sec     Hits/sec   Misses/sec    Avg. Latency     p50 Latency     \
-                     p99 Latency   p99.9 Latency       KB/sec \n";
-        let totals = "Totals    10033.7         0.00     91214.23         0.49750         0.39100         \
+        let heads = "Type         Ops/sec     Hits/sec   Misses/sec    Avg. Latency     p50 \
+                     Latency     p99 Latency   p99.9 Latency       KB/sec \n";
+        let totals = "Totals    10033.7         0.00     91214.23         0.49750         0.39100 \
                       1.50300         3.00700      4255.88 \n";
         let times = printed(&[heads, totals].concat());
         assert_eq!(times, ("memtier_benchmark", 10033.7, Some([497, 391, 0, 1503, 0])));

@@ -46,5 +46,6 @@ fn main() {
     for thread in threads {
         thread.join().unwrap();
     }
-    println!("{:.1} operations/s", done.load(Ordering::Relaxed) as f64 / begin.elapsed().as_secs_f64());
+    let rate = done.load(Ordering::Relaxed) as f64 / begin.elapsed().as_secs_f64();
+    println!("{rate:.1} operations/s");
 }

@@ -1,6 +1,6 @@
 //! Does Kneepoint name the bottleneck of programs that were not written for it?
 //!
-//! `strangers/programs.toml` lists small programs in many languages and ready-made tools, each with
+//! `programs/programs.toml` lists small programs in many languages and ready-made tools, each with
 //! one known bottleneck and the words that the first cause has to hold. Each is built in a
 //! temporary folder and run as a newcomer would.
 
@@ -23,7 +23,7 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Program {
     name: String,
-    /// Its text, below `strangers/`.
+    /// Its text, below `programs/`.
     source: Option<String>,
     /// Programs that build or run it.
     needs: Vec<String>,
@@ -63,11 +63,11 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
         "no {}: run `cargo build --release` first",
         options.program.display()
     );
-    let sources = crate::root().join("strangers");
+    let sources = crate::root().join("programs");
     let list = read(&sources.join("programs.toml"))?;
     let known = |name: &String| list.program.iter().any(|program| program.name == *name);
     if let Some(other) = options.names.iter().find(|name| !known(name)) {
-        bail!("no program {other} in strangers/programs.toml");
+        bail!("no program {other} in programs/programs.toml");
     }
     if options.names.is_empty() {
         options.names = list.program.iter().map(|program| program.name.clone()).collect();
@@ -102,7 +102,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         names: Vec::new(),
         budget: "25s".to_owned(),
         levels: "1,2,4,8".to_owned(),
-        out: std::env::temp_dir().join(format!("kneepoint-strangers-{pid}")),
+        out: std::env::temp_dir().join(format!("kneepoint-programs-{pid}")),
         program: crate::root().join("target/release/kneepoint"),
     };
     let mut flags = flags.iter();
@@ -114,7 +114,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
             "--out" => options.out = std::path::absolute(value()?)?,
             "--program" => options.program = std::path::absolute(value()?)?,
             name if !name.starts_with('-') => options.names.push(name.to_owned()),
-            other => bail!("unknown flag {other}: strangers takes {FLAGS}"),
+            other => bail!("unknown flag {other}: programs takes {FLAGS}"),
         }
     }
     Ok(options)
@@ -218,14 +218,14 @@ mod tests {
     use serde_json::json;
 
     fn list() -> List {
-        read(&crate::root().join("strangers/programs.toml")).unwrap()
+        read(&crate::root().join("programs/programs.toml")).unwrap()
     }
 
     #[test]
     fn every_program_has_its_text_and_words_to_expect() {
         for program in list().program {
             assert!(!program.expect.is_empty() && !program.needs.is_empty(), "{}", program.name);
-            let text = program.source.map(|name| crate::root().join("strangers").join(name));
+            let text = program.source.map(|name| crate::root().join("programs").join(name));
             assert!(text.is_none_or(|text| text.is_file()), "{}", program.name);
             let line = program.run.join(" ");
             assert!(line.contains("{clients}") && line.contains("{seconds}"), "{line}");
