@@ -51,7 +51,7 @@ const NEEDS: &[Need] = &[
         present: || has_all(&["fio", "mkfs.xfs", "mkfs.ext4", "losetup"]),
     },
     Need {
-        packages: &["strace", "util-linux"],
+        packages: &["strace"],
         purpose: "faults at system calls",
         present: || has_all(&["strace", "unshare", "prlimit"]),
     },

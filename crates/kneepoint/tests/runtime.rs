@@ -7,15 +7,15 @@ mod common;
 
 use common::{Sandbox, alone, fixture, is_root};
 use kneepoint_vocab::Findings;
-use kneepoint_vocab::findings::CauseKind;
+use kneepoint_vocab::findings::{Cause, CauseKind};
 use std::path::Path;
 use std::process::Command;
 
 /// Threads that compute in Python alone.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/threads.py");
 
-/// One cause is the interpreter's lock, under its name, and it is most of the loss.
-fn assert_one_interpreter_lock(findings: &Findings) {
+/// One cause is the interpreter's lock, under its name, and no other lock comes near it.
+fn assert_one_lock_of_that_name(findings: &Findings) -> &Cause {
     let reported: Vec<String> = findings
         .causes
         .iter()
@@ -25,12 +25,21 @@ fn assert_one_interpreter_lock(findings: &Findings) {
         findings.causes.iter().filter(|cause| cause.name.contains("take_gil")).collect();
     assert_eq!(named.len(), 1, "{reported:?}");
     assert_eq!((named[0].kind, named[0].key.frame.as_str()), (CauseKind::Lock, "take_gil"));
-    assert!(named[0].share.value.0 > 0.8, "{reported:?}");
-    assert_eq!(findings.causes[0].key, named[0].key, "{reported:?}");
     // Its parts - a mutex, two conditions of two words each - are nowhere else.
     let waits = [CauseKind::Lock, CauseKind::Thread];
-    let others = findings.causes[1..].iter().filter(|cause| waits.contains(&cause.kind));
+    let most = named[0].share.value.0 / 3.0;
+    let others = findings.causes.iter().filter(|cause| {
+        waits.contains(&cause.kind) && cause.key != named[0].key && cause.share.value.0 > most
+    });
     assert_eq!(others.count(), 0, "{reported:?}");
+    named[0]
+}
+
+/// Besides, it is most of the loss: of a run on a quiet machine.
+fn assert_one_interpreter_lock(findings: &Findings) {
+    let lock = assert_one_lock_of_that_name(findings);
+    assert!(lock.share.value.0 > 0.8, "{}: {:?}", lock.key, lock.share);
+    assert_eq!(findings.causes[0].key, lock.key);
 }
 
 #[test]
@@ -53,7 +62,7 @@ fn the_interpreter_s_lock_is_one_cause() {
     let program = [python.trim(), PROGRAM, "{clients}", "{seconds}"];
     let ran = sandbox.run(&[&how[..], &program[..]].concat());
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
-    assert_one_interpreter_lock(&serde_json::from_str(&ran.out).unwrap());
+    assert_one_lock_of_that_name(&serde_json::from_str(&ran.out).unwrap());
 }
 
 /// The same of a run that was recorded.

@@ -117,6 +117,7 @@ impl<'a> Page<'a> {
         let mut caveats: Vec<&Caveat> = findings.caveats.iter().collect();
         caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
         let serious = words::severity(kneepoint_vocab::findings::Severity::Serious);
+        let wide = if series.several() { 1000.0 } else { 530.0 };
         Self {
             findings,
             policy: policy::policy(STYLE, SCRIPT),
@@ -140,11 +141,7 @@ impl<'a> Page<'a> {
             busiest: busiest(findings).join(", "),
             times: curve::times(findings),
             laws: curve::laws(&series),
-            curve_wide: curve::draw(
-                findings,
-                if series.several() { 1000.0 } else { 530.0 },
-                "wide",
-            ),
+            curve_wide: curve::draw(findings, wide, "wide"),
             curve_narrow: curve::draw(findings, 330.0, "narrow"),
             curve_table: curve::table(findings).folded("The curve in numbers"),
             peaks: curve::peaks(findings),
