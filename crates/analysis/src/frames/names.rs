@@ -153,7 +153,7 @@ impl Catalogue {
         self.0.kind.iter().find(|kind| holds(&lower, &kind.parts)).map(|kind| kind.word.as_str())
     }
 
-    /// Whether what is called by this word of [`kind`] is a lock.
+    /// Whether what is called by this word of `kind` is a lock.
     pub(crate) fn is_lock(self, word: &str) -> bool {
         self.0.kind.iter().any(|kind| kind.word == word && kind.lock)
     }
