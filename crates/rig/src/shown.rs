@@ -172,7 +172,13 @@ mod tests {
     fn running(program: &str, arguments: &[&str], set: &[(&str, &str)]) -> Running {
         let mut command = Command::new(program);
         command.args(arguments).envs(set.iter().copied()).env(MARK, "x").stdin(Stdio::piped());
-        Running(command.stdout(Stdio::piped()).spawn().unwrap())
+        let started = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+        // The kernel lays the environment out a moment after it has started the program.
+        let environment = format!("/proc/{}/environ", started.0.id());
+        while fs::read(&environment).unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        started
     }
 
     #[test]
