@@ -165,6 +165,10 @@ mod tests {
     fn this_machine_starts_reads_and_signals() {
         assert_eq!(here().machine(), MachineName::default());
         let mut child = Start::new("sleep").arg("60").begin().unwrap();
+        // The kernel lays the arguments out a moment after it has started the program.
+        while proc::process::arguments(child.id()).is_empty() {
+            std::thread::yield_now();
+        }
         assert!(proc::process::arguments(child.id()).starts_with(b"sleep\0"));
         assert!(child.ended().unwrap().is_none());
         here().signal(child.id(), Signal::KILL).unwrap();
