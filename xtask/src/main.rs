@@ -1,5 +1,5 @@
 //! Developer commands: `cargo xtask ci`, `setup`, `tidy`, `bpf`, `ten`, `recipes`, `by-hand`,
-//! `programs`, `bench-probe` and `faults`.
+//! `programs`, `accuracy`, `bench-probe` and `faults`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -7,6 +7,7 @@
 )]
 
 mod aa;
+mod accuracy;
 mod bench_probe;
 mod bpf;
 mod by_hand;
@@ -45,6 +46,12 @@ cargo xtask COMMAND
   programs  [--budget TIME] [--levels LIST] [--out DIR] [--program FILE] [NAMES]
                             build the programs of programs/, run each with the release build, and
                             compare its first cause with the one that was planted
+  accuracy  [--runs N] [--seed S] [--budget TIME] [--forms debug,stripped,lto] [--out DIR]
+            [--program FILE] [--again DIR] [--write] [--check] [NAMES]
+                            build the programs of specimens/ under names that mean nothing, and
+                            score the release build on each: cause, place, share, gain, false
+                            alarms; --again scores what DIR keeps of runs, --write puts tables
+                            into docs/accuracy.md, --check only builds and runs the programs
   error-rates [--runs N]    error rates of the whole procedure by simulation, as a table
   aa [--recipes A,B] [--comparisons N] [--out DIR] [--program FILE]
                             compare systems with themselves, N times in all (40), with the release
@@ -89,6 +96,7 @@ fn main() -> ExitCode {
         ["faults", flags @ ..] => faults::run(flags),
         ["bench-probe", flags @ ..] => bench_probe::run(flags),
         ["programs", flags @ ..] => programs::run(flags),
+        ["accuracy", flags @ ..] => accuracy::run(flags),
         ["error-rates", flags @ ..] => error_rates::run(flags),
         ["aa", flags @ ..] => aa::run(flags),
         _ => {
