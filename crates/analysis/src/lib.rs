@@ -14,13 +14,13 @@
 //! | `price` | what does an operation cost, and what makes it dearer? |
 //! | `treatments` | what helps, and against which cause? |
 //! | `quality` | how far can all that be relied on? |
-//! | `headline` | the story in one sentence |
+//! | `conclusions` | the story, clause by clause |
 //! | `profile`, `compare` | one level of what ran already; several runs side by side |
 
 pub mod compare;
+mod conclusions;
 mod diagnosis;
 mod frames;
-mod headline;
 mod ledgers;
 mod limits;
 mod number;
@@ -30,7 +30,6 @@ mod quality;
 mod scaling;
 mod treatments;
 mod waits;
-mod words;
 
 use crate::diagnosis::causes::Context;
 use crate::diagnosis::evidence::Evidence;
@@ -65,7 +64,7 @@ use kneepoint_vocab::{Findings, Level, RunRecord, StackKind, TrialRecord, Varian
 use std::collections::BTreeMap;
 
 /// Version of [`Findings`] that this crate makes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// What a run found.
 ///
@@ -145,7 +144,8 @@ impl Concluded<'_> {
             unsteady: &odd.unsteady,
             nameless: &odd.nameless,
         });
-        let headline = headline::headline(&headline::Reported {
+        let conclusions = conclusions::conclusions(&conclusions::Reported {
+            stalled: stalls::worst(record),
             sweep: &sweep,
             causes: &causes,
             lost: lost.as_ref(),
@@ -160,7 +160,7 @@ impl Concluded<'_> {
             recipe: record.plan.recipe.clone(),
             summary: record.plan.summary.clone(),
             operation: record.plan.operation.clone(),
-            headline: stalls::before(record, headline),
+            conclusions,
             trustworthy: caveats.iter().all(|caveat| caveat.severity != Severity::Serious),
             host: record.host.clone(),
             protocol,

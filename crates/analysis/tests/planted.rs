@@ -4,7 +4,9 @@ mod common;
 
 use common::*;
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{CauseKind, HolderState, LineKind, Severity, Shape, Verdict};
+use kneepoint_vocab::findings::{
+    CauseKind, CaveatReason, Charge, Conclusion, HolderState, LineKind, Severity, Shape, Verdict,
+};
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::*;
 
@@ -29,13 +31,13 @@ fn planted_lock_is_the_first_cause() {
     assert_eq!(findings.curve.knee.level.clients, 1);
     assert_eq!(findings.curve.shape, Shape::Collapse);
     assert!(findings.trustworthy, "{:?}", findings.caveats);
-    assert!(
-        findings.headline.starts_with("Does not scale: 2 clients do 4"),
-        "{}",
-        findings.headline
-    );
-    let named = "of the loss is one lock, mutex in sqlite3BtreeEnter";
-    assert!(findings.headline.contains(named), "{}", findings.headline);
+    let [Conclusion::NeverScales { best, worst, .. }, Conclusion::Loss { kind, name, .. }, ..] =
+        &findings.conclusions[..]
+    else {
+        panic!("{:?}", findings.conclusions)
+    };
+    assert_eq!((best.clients, worst.clients), (1, 2));
+    assert_eq!((*kind, name.as_ref()), (CauseKind::Lock, Some(&first.name)));
 }
 
 #[test]
@@ -78,10 +80,10 @@ fn slices_without_an_operation_are_reported_and_enter_no_estimate() {
     let threads = stall.threads.unwrap();
     let sum = threads.running.0 + threads.runnable.0 + threads.blocked.0;
     assert!((sum - 1.0).abs() < 1e-9 && threads.running.0 > 0.5, "{threads:?}");
-    let said = "No operation ended in 3 of 5 slices at 2 clients: threads were ";
-    assert!(findings.headline.starts_with(said), "{}", findings.headline);
-    let caveat = findings.caveats.iter().find(|caveat| caveat.text.starts_with(said)).unwrap();
-    assert!(caveat.text.contains("is of its other slices"), "{}", caveat.text);
+    let stalled = CaveatReason::Stalled { stall: stall.clone() };
+    assert!(says(&findings, |one| *one == stalled), "{:?}", findings.caveats);
+    let first = Conclusion::Stalled { stall: stall.clone() };
+    assert_eq!(findings.conclusions.first(), Some(&first));
     let at = |findings: &Findings| {
         let point = findings.curve.points.iter().find(|point| point.level.clients == 2);
         point.map(|point| point.throughput.value.0)
@@ -92,7 +94,9 @@ fn slices_without_an_operation_are_reported_and_enter_no_estimate() {
     }
     let findings = analyse(&record);
     assert_eq!((findings.stalls[0].slices, at(&findings)), (5, None));
-    assert!(findings.caveats.iter().any(|caveat| caveat.text.contains("has no throughput")));
+    assert!(says(&findings, |one| {
+        matches!(one, CaveatReason::Stalled { stall } if stall.slices == stall.of)
+    }));
 }
 
 #[test]
@@ -170,7 +174,7 @@ fn fallback_tier_says_what_it_cannot_see() {
     let findings = analyse(&record);
     assert_eq!(findings.collector.tier, Some(Tier::Fallback));
     assert!(!findings.collector.cannot_see.is_empty());
-    assert!(findings.caveats.iter().any(|c| c.text.contains("unprivileged")));
+    assert!(says(&findings, |one| *one == CaveatReason::FallbackCollector));
 }
 
 #[test]
@@ -181,14 +185,16 @@ fn cut_off_run_with_few_blocks_is_not_trusted() {
     record.torn = vec!["trials.jsonl:5".to_owned()];
     let findings = analyse(&record);
     assert!(!findings.trustworthy);
-    assert_eq!(findings.protocol.stopped_by.as_str(), "cut off");
+    assert_eq!(findings.protocol.stopped_by, StoppedBy::CutOff);
+    let cut_off = CaveatReason::CutOff { blocks: 2, too_few: true };
+    assert!(says(&findings, |one| *one == cut_off), "{:?}", findings.caveats);
 }
 
 #[test]
 fn no_trials_at_all_is_said() {
     let findings = analyse(&empty(&[1, 2], 2));
     assert!(!findings.trustworthy);
-    assert_eq!(findings.headline, "Nothing was measured.");
+    assert_eq!(findings.conclusions, [Conclusion::NothingMeasured]);
     assert!(findings.ledgers.is_empty() && findings.causes.is_empty());
     assert!(findings.caveats.iter().any(|caveat| caveat.severity == Severity::Serious));
 }
@@ -201,8 +207,12 @@ fn one_level_has_no_curve_and_one_block_no_interval() {
     assert_eq!(findings.curve.points.len(), 1);
     let throughput = findings.curve.points[0].throughput;
     assert!((throughput.high.0 - throughput.low.0).abs() < 1e-9);
-    assert!(findings.caveats.iter().any(|c| c.text.contains("Too few sweep blocks")));
-    assert!(findings.headline.starts_with("Measured at 2 clients only"), "{}", findings.headline);
+    assert!(says(&findings, |one| *one == CaveatReason::FewBlocks));
+    let first = findings.conclusions.first();
+    assert!(
+        matches!(first, Some(Conclusion::SingleLevel { level }) if level.clients == 2),
+        "{first:?}"
+    );
 }
 
 #[test]
@@ -262,7 +272,13 @@ fn a_cure_is_found_and_assigned_to_its_cause() {
     assert_eq!(effect.pairs, 6, "the look after six blocks made it final");
     assert!(effect.p_holm.unwrap() < 0.05);
     assert_eq!(findings.causes[0].cured_by, Some(VariantId::new("private")));
-    assert!(findings.headline.contains("] with private label"), "{}", findings.headline);
+    let cure = Conclusion::Cure {
+        variant: effect.variant.clone(),
+        label: "private label".to_owned(),
+        ratio: effect.ratio,
+        proven: effect.proven == Proven::Yes,
+    };
+    assert_eq!(findings.conclusions.last(), Some(&cure));
     assert!(findings.noise.floor.0 < 0.05, "{:?}", findings.noise);
     let on_off = findings.collector.on_off.unwrap();
     assert!((on_off.value.0 - 1.0 / 1.02).abs() < 0.02);
@@ -280,7 +296,7 @@ fn a_decoy_has_no_effect() {
     };
     assert!(smallest.0 <= 0.05);
     assert_eq!(findings.causes[0].cured_by, None);
-    assert!(findings.headline.ends_with("no variant tried helps."), "{}", findings.headline);
+    assert_eq!(findings.conclusions.last(), Some(&Conclusion::NothingHelps));
 }
 
 #[test]
@@ -300,13 +316,16 @@ fn a_run_that_failed_and_one_that_was_changed_are_not_trusted() {
         StoppedBy::Failed("baseline at 2 clients: it died".to_owned());
     let mut changed = sound;
     changed.torn.push("trials.jsonl is not what was written: 3 lines of 4".to_owned());
-    for (record, word) in [(failed, "it died"), (changed, "3 lines of 4")] {
+    let error = "baseline at 2 clients: it died".to_owned();
+    let first = "trials.jsonl is not what was written: 3 lines of 4".to_owned();
+    for (record, reason) in [
+        (failed, CaveatReason::Failed { error }),
+        (changed, CaveatReason::Damaged { places: 1, first }),
+    ] {
         let findings = analyse(&record);
         assert!(!findings.trustworthy);
-        let reported = |caveat: &kneepoint_vocab::findings::Caveat| {
-            caveat.severity == Severity::Serious && caveat.text.contains(word)
-        };
-        assert!(findings.caveats.iter().any(reported), "{:?}", findings.caveats);
+        let reported = caveat(&findings, |one| *one == reason).map(|one| one.severity);
+        assert_eq!(reported, Some(Severity::Serious), "{:?}", findings.caveats);
     }
 }
 
@@ -329,7 +348,8 @@ fn a_control_that_is_wider_than_the_smallest_effect_is_not_trusted() {
     let findings = analyse(&record);
     assert_eq!(findings.effects[0].verdict, Verdict::Better, "a check, and no hurdle");
     assert!(!findings.trustworthy);
-    assert!(findings.caveats[0].text.contains("cannot tell"), "{:?}", findings.caveats);
+    let gravest = &findings.caveats[0].reason;
+    assert!(matches!(gravest, CaveatReason::ControlTooWide { .. }), "{gravest:?}");
 }
 
 #[test]
@@ -340,8 +360,8 @@ fn a_collector_that_costs_much_is_warned_of_and_one_that_costs_more_is_not_trust
             trial.operations = trial.operations * percent / 100;
         }
         let findings = analyse(&record);
-        let caveat = findings.caveats.iter().find(|one| one.text.contains("Collecting costs"));
-        (findings.trustworthy, caveat.map(|one| one.severity))
+        let costs = |one: &CaveatReason| matches!(one, CaveatReason::CollectorCosts { .. });
+        (findings.trustworthy, caveat(&findings, costs).map(|one| one.severity))
     };
     assert_eq!(at(101), (true, Some(Severity::Note)));
     assert_eq!(at(108), (true, Some(Severity::Warning)));
@@ -355,7 +375,9 @@ fn a_run_that_failed_is_not_trusted() {
     record.end.as_mut().unwrap().stopped_by =
         StoppedBy::Failed("baseline at 2 clients: gone".to_owned());
     let findings = analyse(&record);
-    assert!(!findings.trustworthy && findings.caveats[0].text.contains("gone"));
+    let error = "baseline at 2 clients: gone".to_owned();
+    assert!(!findings.trustworthy);
+    assert_eq!(findings.caveats[0].reason, CaveatReason::Failed { error });
 }
 
 #[test]
@@ -366,8 +388,8 @@ fn one_pair_decides_nothing() {
     };
     assert!(needs.0 > 0.0);
     assert!(!findings.trustworthy);
-    let open = "whether private label helps is undecided.";
-    assert!(findings.headline.ends_with(open), "{}", findings.headline);
+    let open = Conclusion::Undecided { label: "private label".to_owned() };
+    assert_eq!(findings.conclusions.last(), Some(&open));
 }
 
 #[test]
@@ -386,38 +408,6 @@ fn disturbed_slices_are_counted_and_left_out() {
     let findings = analyse(&record);
     assert_eq!(findings.protocol.repeated, 1);
     assert_eq!(findings.curve, clean.curve);
-}
-
-fn story(findings: &findings::Findings) -> String {
-    let mut lines = vec![findings.headline.clone()];
-    for ledger in &findings.ledgers {
-        lines.push(format!("{} clients, {} cores", ledger.level.clients, ledger.level.cores));
-        for line in &ledger.core.lines {
-            let cause = line.cause.as_deref().unwrap_or("-");
-            lines.push(format!("  {:.3} cores {} ({cause})", line.cores.value.0, line.label));
-        }
-        for line in &ledger.thread.lines {
-            let cause = line.cause.as_deref().unwrap_or("-");
-            let micros = line.per_operation.value.0 * 1e6;
-            lines.push(format!("  {micros:.1} µs {} ({cause})", line.label));
-        }
-    }
-    for cause in &findings.causes {
-        let follows = cause.follows_from.as_deref().unwrap_or("-");
-        let share = cause.share.value.0;
-        lines.push(format!("{} {:.2} {} ({follows})", cause.id, share, cause.name));
-        lines.push(format!("  {}", cause.evidence));
-        lines.push(format!("  {}", cause.path.join(" < ")));
-    }
-    lines.extend(findings.caveats.iter().map(|c| format!("{:?}: {}", c.severity, c.text)));
-    lines.join("\n")
-}
-
-#[test]
-fn the_whole_story_of_a_planted_lock() {
-    let mut record = empty(&[1, 2, 8], 2);
-    sweep(&mut record, 6, locked);
-    insta::assert_snapshot!(story(&analyse(&record)));
 }
 
 /// Makes every lock wait of `record` one for `reason`, with the stack `frames`.
@@ -519,7 +509,7 @@ fn a_control_that_differs_is_not_trusted() {
     let findings = analyse(&record);
     assert!(!findings.trustworthy);
     assert!(findings.noise.floor.0 > 0.25);
-    assert!(findings.caveats.iter().any(|caveat| caveat.text.contains("A/A control differs")));
+    assert!(says(&findings, |one| matches!(one, CaveatReason::ControlDiffers { .. })));
 }
 
 #[test]
@@ -547,7 +537,9 @@ fn clients_that_sleep_are_no_scaling_defect() {
     let findings = analyse(&record);
     assert!(findings.causes.is_empty(), "{:?}", findings.causes);
     assert!(findings.curve.knee.beyond_last);
-    assert!(findings.headline.starts_with("Still rises at 8 clients"), "{}", findings.headline);
+    assert!(concludes(&findings, |one| {
+        matches!(one, Conclusion::StillRises { level, .. } if level.clients == 8)
+    }));
 }
 
 #[test]
@@ -563,7 +555,7 @@ fn schedstat_is_a_check_and_no_part_of_the_ledger() {
     let ledger = findings.ledgers.iter().find(|l| l.level.clients == 1).unwrap();
     assert!((ledger.core.demand.value.0 - 0.9e-3).abs() < 0.02e-3, "{:?}", ledger.core.demand);
     assert!((findings.collector.running_check.unwrap().0 - 0.9).abs() < 1e-6);
-    assert!(findings.caveats.iter().any(|caveat| caveat.text.contains("schedstat")));
+    assert!(says(&findings, |one| matches!(one, CaveatReason::ClocksDiffer { .. })));
 }
 
 #[test]
@@ -575,7 +567,8 @@ fn futex_calls_by_the_callers_of_a_lock_are_part_of_its_cause() {
     let together = analyse(&record);
     assert!(together.causes.iter().all(|cause| cause.name != "kernel: futex"));
     let lock = together.causes.iter().find(|cause| cause.id == "lock-1").unwrap();
-    assert!(lock.evidence.contains("busy passing it on"), "{}", lock.evidence);
+    let Charge::Wait { wait } = &lock.evidence.charge else { panic!("{:?}", lock.evidence) };
+    assert!(wait.work.is_some_and(|work| !work.spins), "{wait:?}");
     let focus = together.ledgers.iter().find(|ledger| ledger.level == together.focus).unwrap();
     let charged = focus.core.lines.iter().filter(|line| line.cause.as_deref() == Some("lock-1"));
     assert_eq!(charged.count(), 2, "idle for the lock, and its futex calls");

@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{Cause, CauseKind};
+use kneepoint_vocab::findings::{Cause, CauseKind, Charge};
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::*;
 
@@ -71,7 +71,10 @@ fn a_generator_is_a_cause_by_what_it_takes_more() {
     let findings = analyse(&record);
     let generator = findings.causes.iter().find(|c| c.kind == CauseKind::Generator).unwrap();
     assert!((generator.lost.value.0 - 0.27).abs() < 0.02, "{:?}", generator.lost);
-    assert!(generator.evidence.contains("0.27 more"), "{}", generator.evidence);
+    let Charge::DearerGenerator { more, .. } = generator.evidence.charge else {
+        panic!("{:?}", generator.evidence)
+    };
+    assert_eq!(more, generator.lost.value);
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
     let lines = focus.core.lines.iter().filter(|line| line.label.starts_with("load generator"));
     let causes: Vec<Option<&str>> = lines.map(|line| line.cause.as_deref()).collect();
@@ -262,7 +265,7 @@ fn pool() -> RunRecord {
 #[test]
 fn a_pool_that_is_too_small_beyond_the_focus_is_found() {
     let findings = analyse(&pool());
-    assert_eq!(findings.focus.clients, 8, "{}", findings.headline);
+    assert_eq!(findings.focus.clients, 8, "{:?}", findings.conclusions);
     assert_eq!(findings.effects_at, None, "nothing was tried");
     let first = &findings.causes[0];
     assert_eq!(first.name, "lock in app::Pool::acquire < app::client", "{:#?}", findings.causes);

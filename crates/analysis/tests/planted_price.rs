@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use kneepoint_analysis::analyse;
 use kneepoint_vocab::findings::price::{Fall, LevelPrice, PriceLine, Step};
-use kneepoint_vocab::findings::{CauseKind, Shape};
+use kneepoint_vocab::findings::{CauseKind, Conclusion, Shape};
 use kneepoint_vocab::*;
 
 /// A server with a generator that takes 0.3 ms of every operation, the most of all lines but the
@@ -165,7 +165,9 @@ fn the_headline_names_what_makes_it_fall_where_that_is_another() {
     let first = &fall(&findings).steps[0];
     assert_eq!(named(&first.line), "spin", "{:#?}", fall(&findings).steps);
     assert!((first.share.unwrap().value.0 - 0.40 / 0.75).abs() < 0.03, "{first:?}");
-    assert!(findings.headline.contains("of the fall is more CPU in spin"), "{}", findings.headline);
+    let falls =
+        |one: &Conclusion| matches!(one, Conclusion::Fall { line, .. } if named(line) == "spin");
+    assert!(concludes(&findings, falls), "{:?}", findings.conclusions);
 }
 
 /// At the level that the causes are of both rankings of its limits are one.

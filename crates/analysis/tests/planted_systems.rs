@@ -5,7 +5,9 @@ mod common;
 
 use common::*;
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{CauseKind, Findings, LineKind};
+use kneepoint_vocab::findings::{
+    Bottleneck, CauseKind, CaveatReason, Charge, Conclusion, Findings, LineKind,
+};
 use kneepoint_vocab::units::{Count, Nanos};
 use kneepoint_vocab::*;
 
@@ -143,9 +145,12 @@ fn a_saturated_generator_thread_limits() {
     let findings = analyse(&record);
     let generator = findings.generator.as_ref().unwrap();
     assert!((generator.cores.value.0 - 0.97).abs() < 1e-9, "{generator:?}");
-    assert!(generator.bottleneck.as_ref().unwrap().contains("pgbench uses 97 %"));
-    assert!(findings.headline.contains("the load generator limits it"), "{}", findings.headline);
-    assert!(says(&findings, "The load generator limits the throughput"));
+    let Some(Bottleneck::Thread { name, busiest, .. }) = &generator.bottleneck else {
+        panic!("{generator:?}")
+    };
+    assert!(name == "pgbench" && near(busiest.0, 0.97), "{generator:?}");
+    assert!(concludes(&findings, |one| *one == Conclusion::GeneratorLimits { own_cores: 4 }));
+    assert!(says(&findings, |one| matches!(one, CaveatReason::GeneratorLimits { .. })));
     let first = &findings.causes[0];
     assert_eq!(first.kind, CauseKind::Generator);
     assert!((first.lost.value.0 - 1.67).abs() < 0.01, "{:?}", first.lost);
@@ -171,7 +176,10 @@ fn generator_cores_without_room_limit() {
     let halves = [(TaskOwner::Generator, "wrk", 0.48), (TaskOwner::Generator, "wrk", 0.47)];
     with_tasks(&mut record, &halves);
     let generator = analyse(&record).generator.unwrap();
-    assert!(generator.bottleneck.unwrap().contains("0.95 of the 1 core of its own"));
+    let Some(Bottleneck::OwnCores { busy, of: 1 }) = generator.bottleneck else {
+        panic!("{generator:?}")
+    };
+    assert!(near(busy.0, 0.95), "{busy:?}");
     record.plan.generator_cores = 2;
     assert_eq!(analyse(&record).generator.unwrap().bottleneck, None);
 }
@@ -188,7 +196,10 @@ fn a_generator_that_takes_more_than_the_system_limits() {
         for_requests(&mut record);
         analyse(&record).generator.unwrap()
     };
-    assert!(shared(0.5).bottleneck.unwrap().contains("0.5 cores on the machine that it shares"));
+    let Some(Bottleneck::Outweighs { generator, system }) = shared(0.5).bottleneck else {
+        panic!("{:?}", shared(0.5))
+    };
+    assert!(near(generator.0, 0.5) && system.0 < 0.5, "{generator:?} {system:?}");
     assert_eq!(shared(0.2).bottleneck, None);
 }
 
@@ -208,9 +219,20 @@ fn a_saturated_kernel_worker_is_what_the_device_waits_are_for() {
     let first = &findings.causes[0];
     assert_eq!(first.name, "saturated thread kworker loop0");
     assert_eq!(first.kind, CauseKind::Thread);
-    assert!(first.evidence.contains("kworker loop0 is saturated (98 % of a core)"));
-    assert!(findings.headline.contains("kworker loop0"), "{}", findings.headline);
-    assert!(says(&findings, "kworker loop0 is saturated (98 % of a core) at 2 clients"));
+    let served = first.evidence.served_by.as_ref().unwrap();
+    assert!(served.name == "kworker loop0" && near(served.busiest.0, 0.98), "{served:?}");
+    let named = |one: &Conclusion| match one {
+        Conclusion::Loss { name: Some(name), .. } => name.contains("kworker loop0"),
+        _ => false,
+    };
+    assert!(concludes(&findings, named), "{:?}", findings.conclusions);
+    let saturated = |one: &CaveatReason| match one {
+        CaveatReason::SaturatedThread { name, level, .. } => {
+            name == "kworker loop0" && level.clients == 2
+        }
+        _ => false,
+    };
+    assert!(says(&findings, saturated), "{:?}", findings.caveats);
 }
 
 #[test]
@@ -238,10 +260,16 @@ fn waits_for_a_device_name_it_and_say_whether_it_is_full() {
     let findings = analyse(&record);
     let first = &findings.causes[0];
     assert_eq!((first.kind, first.name.as_str()), (CauseKind::Device, "device loop4"));
-    let full = "loop4 is the full stage: a request in flight 97 % of the time, 9.0 of them at once";
-    assert!(first.evidence.contains(full), "{}", first.evidence);
-    assert!(first.evidence.contains("kworker loop4 works for it on 0.4"), "{}", first.evidence);
-    assert!(findings.headline.contains("a device (loop4)"), "{}", findings.headline);
+    let [device] = &first.evidence.devices[..] else { panic!("{:?}", first.evidence) };
+    assert!(device.name == "loop4" && device.full, "{device:?}");
+    assert!(near(device.busy.0, 0.97) && near(device.in_flight.0, 9.0), "{device:?}");
+    let [worker] = &first.evidence.workers[..] else { panic!("{:?}", first.evidence) };
+    assert!(worker.name == "kworker loop4" && near(worker.cores.0, 0.4), "{worker:?}");
+    let named = |one: &Conclusion| {
+        matches!(one, Conclusion::Loss { kind: CauseKind::Device, name: Some(name), .. }
+            if name == "loop4")
+    };
+    assert!(concludes(&findings, named), "{:?}", findings.conclusions);
 }
 
 #[test]
@@ -251,7 +279,8 @@ fn busy_client_threads_and_half_busy_workers_are_not_saturated() {
     let tasks = [(TaskOwner::System, "client", 0.99), (TaskOwner::Kernel, "kworker/0:1", 0.5)];
     with_tasks(&mut record, &tasks);
     let findings = analyse(&record);
-    assert!(!says(&findings, "saturated"), "{:?}", findings.caveats);
+    let saturated = |one: &CaveatReason| matches!(one, CaveatReason::SaturatedThread { .. });
+    assert!(!says(&findings, saturated), "{:?}", findings.caveats);
     let lines = &findings.instruments[0].tasks;
     assert_eq!((lines[0].name.as_str(), lines[1].name.as_str()), ("client", "kworker"));
 }
@@ -298,15 +327,28 @@ fn the_inode(findings: &Findings) -> &findings::Cause {
     first
 }
 
+/// Cores that spin for it.
+fn spins(cause: &findings::Cause) -> Option<f64> {
+    match &cause.evidence.charge {
+        Charge::Wait { wait } => wait.work.filter(|work| work.spins).map(|work| work.cores.0),
+        _ => None,
+    }
+}
+
 #[test]
 fn spinning_for_a_kernel_lock_is_the_lock_s_and_not_the_system_call_s() {
     let findings = analyse(&inode(1.0, 0.0));
     let lock = the_inode(&findings);
     assert!((lock.lost.value.0 - 1.0).abs() < 0.03, "{:?}", lock.lost);
-    assert!(lock.evidence.contains("1 busy spinning for it"), "{}", lock.evidence);
+    let spins = spins(lock).unwrap();
+    assert!((spins - 1.0).abs() < 0.03, "{spins}");
     assert!(lock.stacks.is_some() && lock.waits.is_none());
     assert!(findings.causes.iter().all(|cause| !cause.name.contains("pwrite64")));
-    assert!(findings.headline.contains("one kernel lock, inode rwsem"), "{}", findings.headline);
+    let named = |one: &Conclusion| {
+        matches!(one, Conclusion::Loss { kind: CauseKind::KernelLock, name: Some(name), .. }
+            if name.starts_with("inode rwsem"))
+    };
+    assert!(concludes(&findings, named), "{:?}", findings.conclusions);
 }
 
 #[test]
@@ -322,7 +364,7 @@ fn spinning_and_sleeping_for_one_kernel_lock_are_one_cause() {
     let findings = analyse(&inode(0.6, 0.5));
     let lock = the_inode(&findings);
     assert!((lock.lost.value.0 - 1.1).abs() < 0.03, "{:?}", lock.lost);
-    assert!(lock.evidence.contains("busy spinning for it") && lock.waits.is_some());
+    assert!(spins(lock).is_some() && lock.waits.is_some());
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
     let lines = focus.core.lines.iter().filter(|l| l.cause.as_deref() == Some(lock.id.as_str()));
     assert_eq!(lines.count(), 2, "idle for it, and spinning for it");
@@ -397,18 +439,28 @@ fn every_number_of_cores_has_its_curve() {
         let sum: f64 = ledger.core.lines.iter().map(|line| line.cores.value.0).sum();
         assert!((sum - f64::from(ledger.level.cores)).abs() < 1e-6, "{ledger:?}");
     }
-    assert!(!findings.headline.contains("fastest"), "{}", findings.headline);
-    assert!(findings.headline.contains("on 8 cores"), "{}", findings.headline);
+    assert!(!concludes(&findings, is_fewer_cores), "{:?}", findings.conclusions);
+    assert_eq!(findings.curve.knee.level.cores, 8);
+}
+
+fn is_fewer_cores(one: &Conclusion) -> bool {
+    matches!(one, Conclusion::FewerCores { cores: 4, than: 8, .. })
 }
 
 #[test]
 fn fewer_cores_that_are_faster_are_said_so() {
     let best_at_four = |_: u32, cores: u32| [500.0, 1300.0, 1000.0][cores as usize / 4];
     let findings = analyse(&over_cores(5, best_at_four));
-    assert!(findings.headline.contains("fastest on 4 of 8 cores, 1.3"), "{}", findings.headline);
-    assert!(says(&findings, "Fewer cores are faster: 4 cores give 1.3"));
+    assert!(concludes(&findings, is_fewer_cores), "{:?}", findings.conclusions);
+    let faster = |one: &CaveatReason| match one {
+        CaveatReason::FewerCoresFaster { cores: 4, than: 8, ratio } => {
+            (ratio.value.0 - 1.3).abs() < 0.05
+        }
+        _ => false,
+    };
+    assert!(says(&findings, faster), "{:?}", findings.caveats);
     let alike = analyse(&over_cores(5, |_, cores| if cores == 4 { 1001.0 } else { 1000.0 }));
-    assert!(!alike.headline.contains("fastest"), "{}", alike.headline);
+    assert!(!concludes(&alike, is_fewer_cores), "{:?}", alike.conclusions);
 }
 
 #[test]
@@ -426,8 +478,9 @@ fn imported_results_have_a_curve_and_are_trusted_with_warnings() {
     }
     let findings = analyse(&record);
     assert!(findings.trustworthy, "{:?}", findings.caveats);
-    assert!(says(&findings, "5 results of another tool at 5 levels were imported"));
-    assert!(says(&findings, "One repetition has no interval"));
+    let imported = CaveatReason::Imported { results: 5, levels: 5 };
+    assert!(says(&findings, |one| *one == imported));
+    assert!(says(&findings, |one| *one == CaveatReason::SingleRepetition));
     assert_eq!(findings.curve.points.len(), 5);
     assert_eq!(findings.curve.fits.len(), 2);
     assert_eq!(findings.protocol.name, ProtocolName::Imported);
@@ -444,7 +497,7 @@ fn one_published_repetition_has_no_interval_and_two_have_a_precision() {
     sweep(&mut record, 1, locked);
     let once = analyse(&record);
     assert_eq!(once.protocol.precision, None);
-    assert!(says(&once, "One repetition has no interval"));
+    assert!(says(&once, |one| *one == CaveatReason::SingleRepetition));
     record.trials.clear();
     sweep(&mut record, 4, locked);
     let repeated = analyse(&record);
@@ -452,7 +505,7 @@ fn one_published_repetition_has_no_interval_and_two_have_a_precision() {
     let peak = repeated.curve.points.iter().find(|p| p.level == repeated.curve.peak).unwrap();
     let share = peak.throughput.half_width() / peak.throughput.value.0;
     assert!((precision.0 - share).abs() < 1e-12 && precision.0 > 0.0);
-    assert!(!says(&repeated, "One repetition"));
+    assert!(!says(&repeated, |one| *one == CaveatReason::SingleRepetition));
 }
 
 fn counted(generator: u64, server: u64) -> Findings {
@@ -471,7 +524,9 @@ fn counts_that_differ_are_not_trusted() {
     let counts = findings.counts.as_ref().unwrap();
     assert_eq!((counts.trials, counts.counter.as_str()), (6, "xact_commit"));
     assert!((counts.worst.0 - 0.03).abs() < 1e-9);
-    assert!(!findings.trustworthy && says(&findings, "counted 3.0 % more or fewer"));
+    let gravest = &findings.caveats[0].reason;
+    let CaveatReason::CountsDiffer { off } = gravest else { panic!("{gravest:?}") };
+    assert!(!findings.trustworthy && near(off.0, 0.03), "{off:?}");
     assert!(counted(10_000, 10_050).trustworthy);
 }
 

@@ -66,7 +66,7 @@ fn truth(twin: &Twin, level: Level) -> f64 {
 fn the_planted_lock_is_the_cause_and_both_ledgers_have_the_same_lines() {
     let findings = analysed(LOCKED, &[1, 2, 4, 8, 16]);
     let first = findings.causes.first().expect("a cause");
-    assert_eq!(first.kind, CauseKind::Lock, "{:?}", findings.headline);
+    assert_eq!(first.kind, CauseKind::Lock, "{:?}", findings.conclusions);
     assert!(first.name.contains("table"), "{}", first.name);
     assert!(first.share.value.0 > 0.6, "{:?}", first.share);
     let twin = Twin::parse(LOCKED).expect("valid");

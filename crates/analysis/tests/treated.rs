@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{Severity, Shape};
+use kneepoint_vocab::findings::{CaveatReason, Conclusion, Severity, Shape};
 use kneepoint_vocab::*;
 use proptest::prelude::*;
 
@@ -68,10 +68,19 @@ fn a_treatment_that_scales_is_distinguished_from_a_baseline_that_does_not() {
     }
     assert!(treated.further.low.0 > 1.9 && treated.further.high.0 < 2.1, "{:?}", treated.further);
     assert_eq!(findings.curve.shape, Shape::Collapse);
-    let reported = "; private label scales 2.0";
-    assert!(findings.headline.contains(reported), "{}", findings.headline);
+    let scales = Conclusion::ScalesFurther {
+        variant: treated.variant.clone(),
+        label: "private label".to_owned(),
+        speedup: treated.speedup,
+        peak: treated.curve.peak,
+    };
+    assert_eq!(findings.conclusions.last(), Some(&scales));
     assert_eq!(findings.protocol.slices, 30);
     assert_eq!(findings.protocol.sweep_blocks, 5);
+}
+
+fn scales_further(one: &Conclusion) -> bool {
+    matches!(one, Conclusion::ScalesFurther { .. })
 }
 
 #[test]
@@ -84,7 +93,7 @@ fn a_treatment_that_only_makes_all_levels_faster_scales_no_further() {
     let treated = &findings.treated[0];
     assert!((treated.over_baseline.value.0 - 3.0).abs() < 0.1, "{treated:?}");
     assert!(treated.further.low.0 <= 1.0 && treated.further.high.0 >= 1.0, "{treated:?}");
-    assert!(!findings.headline.contains("private label scales"), "{}", findings.headline);
+    assert!(!concludes(&findings, scales_further), "{:?}", findings.conclusions);
 }
 
 /// Blocks in which everything is half or twice as fast leave the ratios of the two variants alone.
@@ -106,10 +115,10 @@ fn an_unproven_treatment_shows_no_curve_and_says_so() {
     record.variants.push(start(TREATED, 1, false));
     let findings = analyse(&record);
     assert!(findings.treated.is_empty());
-    let said = findings.caveats.iter().find(|caveat| caveat.text.contains("private label"));
-    let said = said.expect("a caveat");
-    assert!(said.severity == Severity::Warning && said.text.contains("is left out"), "{said:?}");
-    assert!(!findings.headline.contains("private label"), "{}", findings.headline);
+    let left_out = CaveatReason::UnprovenCurve { label: "private label".to_owned() };
+    let said = caveat(&findings, |one| *one == left_out).expect("a caveat");
+    assert_eq!(said.severity, Severity::Warning);
+    assert!(!concludes(&findings, scales_further), "{:?}", findings.conclusions);
 }
 
 #[test]
@@ -117,7 +126,7 @@ fn one_block_or_none_of_a_treatment_makes_no_claim() {
     let one = analyse(&beside(1, none, locked, scaling));
     let treated = &one.treated[0];
     assert!((treated.further.low.0 - treated.further.high.0).abs() < 1e-9, "{treated:?}");
-    assert!(!one.headline.contains("private label scales"), "{}", one.headline);
+    assert!(!concludes(&one, scales_further), "{:?}", one.conclusions);
     let mut record = beside(4, none, locked, scaling);
     record.trials.retain(|trial| trial.id.variant.0 == VariantId::BASELINE);
     let findings = analyse(&record);

@@ -7,7 +7,7 @@ mod common;
 use common::{Sandbox, fixture};
 use kneepoint_analysis::compare::condition::Condition;
 use kneepoint_analysis::compare::{Run, compare};
-use kneepoint_vocab::comparison::{Answer, RatioVerdict};
+use kneepoint_vocab::comparison::{Answer, ComparisonCaveat, RatioVerdict};
 use kneepoint_vocab::{Comparison, RunRecord};
 use serde_json::Value;
 use std::fs;
@@ -123,7 +123,9 @@ fn the_luck_of_one_start_is_allowed_for() {
     let luck = 1.5 * before.plan.smallest_effect.0.ln_1p();
     assert!(width(&found) > luck, "{} {luck}", width(&found));
     assert!(width(&compared(&before, &before.clone(), &[])) < luck);
-    assert!(found.caveats.iter().any(|caveat| caveat.contains("one start")), "{:?}", found.caveats);
+    let one_start =
+        |caveat: &ComparisonCaveat| matches!(caveat, ComparisonCaveat::FewStarts { starts: 1, .. });
+    assert!(found.caveats.iter().any(one_start), "{:?}", found.caveats);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Ran, Sandbox, eventually, finished, is_root, scratch_of, short_recipe};
-use kneepoint_vocab::{Disposition, Findings, RunRecord, Tier};
+use kneepoint_vocab::{Disposition, Findings, RunRecord, StoppedBy, Tier};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -94,7 +94,7 @@ fn assert_whole(sandbox: &Sandbox, done: &Ran, tier: Tier) -> (RunRecord, Findin
     assert_eq!(record.torn, Vec::<String>::new());
     // On a quiet machine the last look may decide what the planned blocks would have ended.
     let stopped_by = &record.end.as_ref().unwrap().stopped_by;
-    assert!(["decided", "planned blocks"].contains(&stopped_by.as_str()), "{stopped_by:?}");
+    assert!(matches!(stopped_by, StoppedBy::Decided | StoppedBy::PlannedBlocks), "{stopped_by:?}");
     // Further starts, if any, are of further blocks of the sweep.
     let planned = record.variants.iter().filter(|start| start.start < 2);
     assert_eq!(planned.count(), 2 * 3, "starts times variants with a process");

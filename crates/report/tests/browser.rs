@@ -4,6 +4,7 @@
 mod synthetic;
 
 use kneepoint_report::html;
+use kneepoint_vocab::findings::{CaveatReason, Conclusion};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -282,12 +283,12 @@ fn no_word_is_wider_than_the_page() {
     let mut findings = synthetic::treated::beside(synthetic::findings());
     let word = "/a/path/without/end".repeat(20);
     for caveat in &mut findings.caveats {
-        caveat.text.push_str(&word);
+        caveat.reason = CaveatReason::Remark { text: word.clone() };
     }
     for effect in &mut findings.effects {
         effect.label.push_str(&word);
     }
-    findings.headline.push_str(&word);
+    findings.conclusions.push(Conclusion::Undecided { label: word.clone() });
     findings.host.cpu.push_str(&word);
     let folder = folder();
     let page = played(&html::render(&findings), MEASURE);

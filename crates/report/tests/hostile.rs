@@ -3,8 +3,10 @@
 mod synthetic;
 
 use kneepoint_report::{html, terminal, text};
-use kneepoint_vocab::findings::FlameNode;
-use kneepoint_vocab::{Estimate, Findings, Level};
+use kneepoint_vocab::findings::{
+    Bottleneck, CaveatReason, Conclusion, DeviceWorker, FlameNode, ServedBy,
+};
+use kneepoint_vocab::{Cores, Estimate, Findings, Level};
 use proptest::prelude::*;
 
 /// Puts a name into every place that holds one.
@@ -15,7 +17,6 @@ fn named(name: &str) -> Findings {
         &mut findings.recipe,
         &mut findings.summary,
         &mut findings.operation,
-        &mut findings.headline,
         &mut findings.host.kernel,
         &mut findings.host.cpu,
         &mut findings.host.distribution,
@@ -30,7 +31,11 @@ fn named(name: &str) -> Findings {
             (pressure.resource, pressure.scope) = (put(), put());
         }
     }
-    findings.generator.iter_mut().for_each(|one| one.bottleneck = Some(put()));
+    findings.generator.iter_mut().for_each(|one| {
+        let (busiest, idle, of) = (Cores(0.97), Cores(0.7), Cores(2.0));
+        one.bottleneck = Some(Bottleneck::Thread { name: put(), busiest, idle, of });
+    });
+    findings.conclusions.push(Conclusion::Undecided { label: put() });
     findings.counts.iter_mut().for_each(|one| one.counter = put());
     findings.host.arguments.push(put());
     findings.host.notes.push((put(), put()));
@@ -45,7 +50,9 @@ fn named(name: &str) -> Findings {
     }
     for cause in &mut findings.causes {
         cause.name = put();
-        cause.evidence = put();
+        cause.evidence.served_by =
+            Some(ServedBy { waits_for: put(), name: put(), busiest: Cores(0.98) });
+        cause.evidence.workers.push(DeviceWorker { name: put(), cores: Cores(0.4) });
         cause.path.push(put());
         cause.stacks.iter_mut().chain(&mut cause.waker_stacks).for_each(|root| rename(root, name));
     }
@@ -58,9 +65,8 @@ fn named(name: &str) -> Findings {
         }
     }
     findings.treated.iter_mut().for_each(|one| one.label = put());
-    findings.collector.cannot_see.push(put());
     findings.collector.losses.push((put(), 3));
-    findings.caveats[0].text = put();
+    findings.caveats[0].reason = CaveatReason::Remark { text: put() };
     findings
 }
 

@@ -21,12 +21,56 @@ pub struct Comparison {
     pub pairs: Vec<RunPair>,
     /// Conditions that are not the same in all runs.
     pub not_alike: Vec<Unlike>,
-    /// What limits the comparison, in sentences.
-    pub caveats: Vec<String>,
+    /// What limits the comparison, the gravest first.
+    pub caveats: Vec<ComparisonCaveat>,
     /// Conditions that were asked for, with their answers.
     pub conditions: Vec<ConditionAnswer>,
     /// Whether every run can be relied on. Exit code 4 if not.
     pub trustworthy: bool,
+}
+
+/// What limits a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "caveat", rename_all = "kebab-case")]
+pub enum ComparisonCaveat {
+    /// A run is not trustworthy.
+    NotTrustworthy {
+        /// Its name.
+        run: String,
+    },
+    /// A run has a single repetition.
+    SingleRepetition {
+        /// Its name.
+        run: String,
+    },
+    /// A run was measured on few starts of the system.
+    FewStarts {
+        /// Its name.
+        run: String,
+        /// How many.
+        starts: u32,
+    },
+    /// A run has few repetitions.
+    FewRepetitions {
+        /// Its name.
+        run: String,
+        /// How many.
+        blocks: u32,
+    },
+    /// Another tool measured a run.
+    OtherTool {
+        /// Its name.
+        run: String,
+    },
+    /// A run did not run to its end.
+    CutShort {
+        /// Its name.
+        run: String,
+    },
+    /// The runs are of two commands, which may count two things.
+    CommandsDiffer,
+    /// Levels that only one of the runs has are left out.
+    LevelsLeftOut,
 }
 
 /// A run that is compared.
@@ -152,12 +196,25 @@ pub struct ConditionAnswer {
     pub asked: String,
     /// The answer.
     pub answer: Answer,
-    /// The run and the level that decide it, e.g. `after at 8 clients`.
+    /// The run and the level that decide it; absent where no run has such a level.
     #[serde(rename = "where")]
-    pub place: String,
+    pub place: Option<ConditionPlace>,
     /// The ratio there, with an interval that allows for the number of ratios looked at; absent
     /// where no run has such a level.
     pub ratio: Option<Estimate<Ratio>>,
+}
+
+/// What decides a condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConditionPlace {
+    /// Name of the run.
+    pub run: String,
+    /// Whether it is the run's peak, whatever its clients.
+    pub peak: bool,
+    /// Clients.
+    pub clients: u32,
+    /// Cores of the system, where a run has several numbers of them.
+    pub cores: Option<u32>,
 }
 
 /// Whether a condition holds.

@@ -1,6 +1,9 @@
 //! What the analysis concluded: the only thing that a report reads.
 
+mod caveat;
+mod conclusion;
 mod curve;
+mod evidence;
 pub mod price;
 
 use crate::fact::{Tier, WaitReason};
@@ -18,11 +21,16 @@ pub use crate::aside::{
 };
 pub use crate::estimate::Estimate;
 pub use crate::instruments::{
-    Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
+    Bottleneck, Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
 pub use crate::key::{CauseKey, CauseKind};
 pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
+pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
+pub use conclusion::Conclusion;
 pub use curve::Curve;
+pub use evidence::{
+    CauseEvidence, Charge, DeviceStage, DeviceWorker, ServedBy, WaitEvidence, WaitWork,
+};
 use price::Price;
 
 /// Everything that a report can say about a run.
@@ -36,8 +44,8 @@ pub struct Findings {
     pub summary: String,
     /// What one operation is, in the plural.
     pub operation: String,
-    /// The story in one sentence.
-    pub headline: String,
+    /// The story, clause by clause, in the order in which the headline says it.
+    pub conclusions: Vec<Conclusion>,
     /// Whether the verdicts can be relied on; `caveats` says why not. Exit code 4 if false.
     pub trustworthy: bool,
     /// The machine.
@@ -420,8 +428,8 @@ pub struct Cause {
     pub stacks_complete: Option<Ratio>,
     /// A treatment that was better, and is over the baseline.
     pub cured_by: Option<VariantId>,
-    /// What makes it a cause, in one line.
-    pub evidence: String,
+    /// What makes it a cause.
+    pub evidence: CauseEvidence,
     /// Another cause that this one follows from, by id.
     pub follows_from: Option<String>,
 }
@@ -531,7 +539,7 @@ pub struct Collector {
     /// The tier that spoke; absent where there are no facts.
     pub tier: Option<Tier>,
     /// What that tier cannot see.
-    pub cannot_see: Vec<String>,
+    pub cannot_see: Vec<Unseen>,
     /// Run time of the eBPF programs over the machine's capacity, at the focus level.
     pub programs: Option<Estimate<Ratio>>,
     /// Kneepoint's own CPU over the machine's capacity, at the focus level.
@@ -557,27 +565,4 @@ pub struct Collector {
     pub stacks_complete: Option<Ratio>,
     /// What was lost, summed over the run.
     pub losses: Vec<(String, u64)>,
-}
-
-/// Something that limits what was said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Caveat {
-    /// How much it matters.
-    pub severity: Severity,
-    /// What it is, in one sentence, with what to do about it.
-    pub text: String,
-}
-
-/// How much a caveat matters.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Severity {
-    /// Good to know.
-    Note,
-    /// Limits a number.
-    Warning,
-    /// Makes the result not trustworthy.
-    Serious,
 }

@@ -17,7 +17,7 @@ pub struct Generator {
     /// Its busiest thread at the focus level, where threads were seen.
     pub busiest: Option<TaskLine>,
     /// Why it limits the throughput, where it does.
-    pub bottleneck: Option<String>,
+    pub bottleneck: Option<Bottleneck>,
     /// It limits because it has no more to give: then its CPU is lost throughput. Else only what
     /// it takes above its usual price is.
     #[serde(default)]
@@ -31,6 +31,37 @@ pub struct Generator {
     /// Name of the system's busiest thread there, where threads were seen.
     #[serde(default)]
     pub system: Option<String>,
+}
+
+/// Why a load generator limits the throughput.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "bottleneck", rename_all = "kebab-case")]
+pub enum Bottleneck {
+    /// One of its threads has no more to give.
+    Thread {
+        /// Its name.
+        name: String,
+        /// Cores that it kept busy.
+        busiest: Cores,
+        /// Cores of the system that idle for its next request.
+        idle: Cores,
+        /// Of so many.
+        of: Cores,
+    },
+    /// Cores of its own are busy.
+    OwnCores {
+        /// So many.
+        busy: Cores,
+        /// Of so many.
+        of: u32,
+    },
+    /// It takes more of the shared cores than the system.
+    Outweighs {
+        /// What it takes.
+        generator: Cores,
+        /// What the system takes.
+        system: Cores,
+    },
 }
 
 /// Counts of the generator against those of the server.

@@ -17,8 +17,6 @@ pub struct Profile {
     pub subject: String,
     /// Its processes and what counts its operations, as `name, value`.
     pub settings: Vec<(String, String)>,
-    /// The story in one or two sentences.
-    pub headline: String,
     /// Whether it can be relied on; `caveats` says why not. Exit code 4 if false.
     pub trustworthy: bool,
     /// The machine.

@@ -3,7 +3,7 @@
 use crate::number::{count, estimate};
 use kneepoint_stats::distribution::student_quantile;
 use kneepoint_vocab::Estimate;
-use kneepoint_vocab::comparison::{Answer, ConditionAnswer, LevelRatio, RunPair};
+use kneepoint_vocab::comparison::{Answer, ConditionAnswer, ConditionPlace, LevelRatio, RunPair};
 use kneepoint_vocab::units::Ratio;
 
 /// Total two-sided error of all ratios that one condition looks at.
@@ -70,7 +70,7 @@ impl Condition {
     pub(super) fn answer(&self, pairs: &[RunPair], freedom: u32) -> ConditionAnswer {
         let looked: Vec<(&RunPair, &LevelRatio, bool)> =
             pairs.iter().flat_map(|pair| self.ratios(pair)).collect();
-        let reported: Vec<(Answer, Estimate<Ratio>, String)> = looked
+        let reported: Vec<(Answer, Estimate<Ratio>, ConditionPlace)> = looked
             .iter()
             .map(|(pair, level, peak)| {
                 let wide = widened(&level.ratio, looked.len(), freedom);
@@ -79,7 +79,7 @@ impl Condition {
             .collect();
         let decisive = |answer: Answer| {
             let those = reported.iter().filter(move |one| one.0 == answer);
-            let signed = |one: &&(Answer, Estimate<Ratio>, String)| {
+            let signed = |one: &&(Answer, Estimate<Ratio>, ConditionPlace)| {
                 if self.below { one.1.value.0 } else { -one.1.value.0 }
             };
             those.min_by(|a, b| signed(a).total_cmp(&signed(b)))
@@ -91,14 +91,12 @@ impl Condition {
         let asked = self.asked.clone();
         match found {
             Some((answer, ratio, place)) => {
-                ConditionAnswer { asked, answer, place, ratio: Some(ratio) }
+                ConditionAnswer { asked, answer, place: Some(place), ratio: Some(ratio) }
             }
-            None => ConditionAnswer {
-                asked,
-                answer: Answer::Undecided,
-                place: "no level that both runs have".to_owned(),
-                ratio: None,
-            },
+            None => {
+                let answer = Answer::Undecided;
+                ConditionAnswer { asked, answer, place: None, ratio: None }
+            }
         }
     }
 
@@ -132,16 +130,9 @@ impl Condition {
     }
 }
 
-fn place(pair: &RunPair, level: &LevelRatio, peak: bool) -> String {
-    let clients = match level.clients {
-        1 => "1 client".to_owned(),
-        many => format!("{many} clients"),
-    };
-    match (peak, level.cores) {
-        (true, _) => format!("{} at the peak", pair.run),
-        (false, None) => format!("{} at {clients}", pair.run),
-        (false, Some(cores)) => format!("{} at {clients} on {cores} cores", pair.run),
-    }
+fn place(pair: &RunPair, level: &LevelRatio, peak: bool) -> ConditionPlace {
+    let (run, clients, cores) = (pair.run.clone(), level.clients, level.cores);
+    ConditionPlace { run, peak, clients, cores }
 }
 
 /// The interval, as wide as one of `many` has to be for all to hold together.

@@ -12,13 +12,13 @@ mod ratio;
 use crate::number::tally;
 use condition::Condition;
 use kneepoint_stats::two_way::STARTS_TO_RESAMPLE;
-use kneepoint_vocab::comparison::{ComparedRun, Comparison, LevelRatio, RunPair};
+use kneepoint_vocab::comparison::{ComparedRun, Comparison, ComparisonCaveat, LevelRatio, RunPair};
 use kneepoint_vocab::findings::CurvePoint;
 use kneepoint_vocab::{Findings, Level, Phase, ProtocolName, RunRecord, StoppedBy, VariantId};
 use std::collections::BTreeSet;
 
 /// Version of [`Comparison`] that this crate makes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// The recipe of a command line: two of them may be two versions of one program.
 const COMMAND: &str = "command";
 /// Half-width that the luck of one start is allowed, in smallest effects, as for treatments.
@@ -210,49 +210,44 @@ fn compared(run: &Run<'_>) -> ComparedRun {
 }
 
 /// What limits a comparison, the gravest first.
-fn caveats(runs: &[Run<'_>], pairs: &[RunPair]) -> Vec<String> {
-    let mut reported = Vec::new();
-    for run in runs.iter().filter(|run| !run.findings.trustworthy) {
-        reported.push(format!("{} is not trustworthy: its own report says why.", run.name));
-    }
-    for run in runs {
-        let imported = run.record.plan.protocol == ProtocolName::Imported;
-        let blocks = run.findings.protocol.sweep_blocks;
-        if ratio::is_bare(&run.findings.curve) {
-            reported.push(format!("{} has a single repetition: no interval.", run.name));
-        } else if !imported && allowance(run) > 0.0 {
-            reported.push(format!(
-                "{} was measured on {} of the system: its intervals are widened by what another \
-                 start may differ.",
-                run.name,
-                if starts(run) == 1 {
-                    "one start".to_owned()
-                } else {
-                    format!("{} starts", starts(run))
-                }
-            ));
-        } else if blocks < 3 {
-            reported.push(format!("{} has {blocks} repetitions: wide intervals.", run.name));
-        }
-        if imported {
-            reported
-                .push(format!("{} was measured by another tool: no causes are known.", run.name));
-        }
-        match run.findings.protocol.stopped_by {
-            StoppedBy::Interrupted | StoppedBy::CutOff | StoppedBy::Failed(_) => reported.push(
-                format!("{} did not run to its end: what it had measured is compared.", run.name),
-            ),
-            _ => {}
-        }
-    }
+fn caveats(runs: &[Run<'_>], pairs: &[RunPair]) -> Vec<ComparisonCaveat> {
+    let distrusted = runs.iter().filter(|run| !run.findings.trustworthy);
+    let mut reported: Vec<ComparisonCaveat> = distrusted
+        .map(|run| ComparisonCaveat::NotTrustworthy { run: run.name.to_owned() })
+        .collect();
+    reported.extend(runs.iter().flat_map(of_one));
     if runs.iter().any(|run| run.record.plan.recipe == COMMAND)
         && runs.iter().any(|run| run.record.plan.summary != runs[0].record.plan.summary)
     {
-        reported
-            .push("The commands differ: that both count the same is for you to know.".to_owned());
+        reported.push(ComparisonCaveat::CommandsDiffer);
     }
     if pairs.iter().any(|pair| !pair.unmatched.is_empty()) {
-        reported.push("Levels that only one of the runs has are left out.".to_owned());
+        reported.push(ComparisonCaveat::LevelsLeftOut);
+    }
+    reported
+}
+
+/// How one of the runs was measured, where that limits the comparison.
+fn of_one(run: &Run<'_>) -> Vec<ComparisonCaveat> {
+    let name = || run.name.to_owned();
+    let imported = run.record.plan.protocol == ProtocolName::Imported;
+    let blocks = run.findings.protocol.sweep_blocks;
+    let mut reported = Vec::new();
+    if ratio::is_bare(&run.findings.curve) {
+        reported.push(ComparisonCaveat::SingleRepetition { run: name() });
+    } else if !imported && allowance(run) > 0.0 {
+        reported.push(ComparisonCaveat::FewStarts { run: name(), starts: starts(run) });
+    } else if blocks < 3 {
+        reported.push(ComparisonCaveat::FewRepetitions { run: name(), blocks });
+    }
+    if imported {
+        reported.push(ComparisonCaveat::OtherTool { run: name() });
+    }
+    if matches!(
+        run.findings.protocol.stopped_by,
+        StoppedBy::Interrupted | StoppedBy::CutOff | StoppedBy::Failed(_)
+    ) {
+        reported.push(ComparisonCaveat::CutShort { run: name() });
     }
     reported
 }

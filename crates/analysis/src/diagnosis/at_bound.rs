@@ -4,7 +4,6 @@ use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::row::Row;
 use crate::ledgers::slices::Functions;
 use crate::number::{finite, quotient};
-use crate::words;
 use kneepoint_vocab::Estimate;
 use kneepoint_vocab::findings::{AtBound, Bound, BusyFunction};
 use kneepoint_vocab::units::{Cores, Ratio};
@@ -43,23 +42,4 @@ fn busiest(row: &Row, functions: &Functions) -> Vec<BusyFunction> {
         share: Ratio(share(&at)),
     };
     ranked.into_iter().map(named).collect()
-}
-
-/// A clause of the headline.
-pub(crate) fn clause(at: &AtBound) -> String {
-    let functions: Vec<String> = at
-        .functions
-        .iter()
-        .map(|one| format!("{} {}", one.name, words::percent(one.share.0)))
-        .collect();
-    let by =
-        if functions.is_empty() { String::new() } else { format!(" ({})", functions.join(", ")) };
-    match at.bound {
-        Bound::Cores => format!("nothing is wrong: the cores are used up{by}"),
-        Bound::Clients => {
-            let busy = words::quantity(at.busy.value.0);
-            let of = words::counted(at.level.cores, "core");
-            format!("nothing is wrong: no client waits for another, {busy} of {of} busy{by}")
-        }
-    }
 }

@@ -9,12 +9,13 @@ use crate::ledgers::balance::Balance;
 use crate::ledgers::core_ledger::Slot;
 use crate::ledgers::row::per_operation;
 use crate::ledgers::slices::{Functions, Slice};
-use crate::number::quotient;
+use crate::number::{finite, quotient, tally};
 use crate::quality::collector::completeness;
 use crate::waits::groups::Groups;
-use crate::words;
-use kneepoint_vocab::findings::{Cause, CauseKind, HolderState, LineKind};
-use kneepoint_vocab::units::{PerSecond, Ratio, Seconds};
+use kneepoint_vocab::findings::{
+    Cause, CauseEvidence, CauseKind, Charge, HolderState, LineKind, WaitEvidence, WaitWork,
+};
+use kneepoint_vocab::units::{Cores, PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{CauseKey, Estimate, StackKind};
 use std::collections::BTreeMap;
 
@@ -46,7 +47,18 @@ pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
     causes
 }
 
-fn plain(loss: &Loss, key: CauseKey, name: impl Into<String>, evidence: String) -> Cause {
+/// Nothing but the charge yet: whoever follows the waits adds what serves them.
+fn evidence(context: &Context<'_>, charge: Charge) -> CauseEvidence {
+    CauseEvidence {
+        of: Cores(finite(context.account.balance.total)),
+        charge,
+        served_by: None,
+        devices: Vec::new(),
+        workers: Vec::new(),
+    }
+}
+
+fn plain(loss: &Loss, key: CauseKey, name: impl Into<String>, evidence: CauseEvidence) -> Cause {
     Cause {
         id: String::new(),
         kind: key.kind,
@@ -70,14 +82,12 @@ fn plain(loss: &Loss, key: CauseKey, name: impl Into<String>, evidence: String) 
 }
 
 fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
-    let cores = words::quantity(loss.lost.value.0);
-    let of = words::quantity(context.account.balance.total);
+    let cores = loss.lost.value;
     match loss.slot {
         Slot::Function(function) => describe_function(context, loss, function),
         Slot::OtherFunctions => {
-            let named = context.account.balance.by_function.is_some();
-            let why = if named { "no single function stands for" } else { "no stack tells apart" };
-            let evidence = format!("{cores} of {of} cores go to extra CPU that {why}");
+            let stacks = context.account.balance.by_function.is_some();
+            let evidence = evidence(context, Charge::OtherFunctions { cores, stacks });
             let name = "more CPU for one operation, in all functions together";
             let key = CauseKey::new(CauseKind::Function, "other functions", "");
             plain(loss, key, name, evidence)
@@ -87,36 +97,24 @@ fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
             loss,
             CauseKey::new(CauseKind::Scheduler, "runnable", ""),
             "runnable threads beside idle cores",
-            format!("{cores} of {of} cores idle while a thread was already woken for them"),
+            evidence(context, Charge::Scheduler { idle: cores }),
         ),
         Slot::Generator => plain(
             loss,
             CauseKey::new(CauseKind::Generator, "load generator", ""),
             "load generator",
-            generator_evidence(&context.account.balance, loss),
+            evidence(context, generator_charge(&context.account.balance, loss)),
         ),
     }
 }
 
-fn generator_evidence(balance: &Balance, loss: &Loss) -> String {
-    let of = words::quantity(balance.total);
-    let own = words::quantity(balance.generator);
-    let idle = words::quantity(balance.no_request_lost);
+fn generator_charge(balance: &Balance, loss: &Loss) -> Charge {
+    let own = Cores(finite(balance.generator));
     // Less than its CPU is lost where it has more to give.
     if loss.lost.value.0 < balance.generator * (1.0 - 1e-9) {
-        let more = words::quantity(loss.lost.value.0);
-        return format!(
-            "the load generator itself uses {own} of {of} cores, {more} more than an operation \
-             cost it where the system was cheapest"
-        );
+        return Charge::DearerGenerator { own, more: loss.lost.value };
     }
-    match (balance.generator > 0.0, balance.no_request_lost > 0.0) {
-        (true, true) => format!(
-            "the load generator itself uses {own} of {of} cores, {idle} idle for its next request"
-        ),
-        (false, true) => format!("{idle} of {of} cores idle for the next request"),
-        _ => format!("the load generator itself uses {own} of {of} cores"),
-    }
+    Charge::FullGenerator { own, idle: Cores(finite(balance.no_request_lost)) }
 }
 
 fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cause {
@@ -133,17 +131,12 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
     let now = share * row.demand();
     let least =
         context.accounts.reference.by_function.as_ref().map_or(0.0, |parts| parts[function]);
-    let evidence = format!(
-        "{} of CPU for one operation here, {} at {}; {} of {} cores",
-        words::duration(now),
-        words::duration(least),
-        context
-            .accounts
-            .reference_level
-            .map_or_else(String::new, |level| words::counted(level.clients, "client")),
-        words::quantity(loss.lost.value.0),
-        words::quantity(context.account.balance.total),
-    );
+    let charge = Charge::Function {
+        cpu: Seconds(finite(now)),
+        least: Seconds(finite(least)),
+        least_at: context.accounts.reference_level,
+        cores: loss.lost.value,
+    };
     let evidence_of = Evidence::new(context.slices, context.stacks);
     let on_cpu = |stack: &kneepoint_vocab::StackWeight| {
         stack.kind == StackKind::OnCpu && context.functions.of(stack.stack) == Some(function)
@@ -153,7 +146,7 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
         path: vec![name.clone()],
         stacks: evidence_of.flame(|_, stack| on_cpu(stack)),
         stacks_complete: completeness(evidence_of.weights(|_, stack| on_cpu(stack))),
-        ..plain(loss, key, name, evidence)
+        ..plain(loss, key, name, evidence(context, charge))
     }
 }
 
@@ -174,14 +167,11 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
         context.accounts.estimate(context.account, |r, _| per_operation(r.blocked[group], r));
     let mean = quotient(waited, rate);
     let holders = evidence_of.holders(context.groups, group);
-    let evidence = wait_evidence(context, group, rate, mean, &holders);
+    let charge = wait_charge(context, group, rate, mean, &holders);
+    let plain = plain(loss, what.key.clone(), what.name.clone(), evidence(context, charge));
     let waited_for = waited > 0.0 || context.account.balance.idle[group] > 0.0;
     if !waited_for {
-        return spun_for(
-            context,
-            plain(loss, what.key.clone(), what.name.clone(), evidence),
-            group,
-        );
+        return spun_for(context, plain, group);
     }
     Cause {
         path: what.path.clone(),
@@ -193,7 +183,7 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
         stacks: evidence_of.flame(of_group(StackKind::OffCpu)),
         waker_stacks: evidence_of.flame(of_group(StackKind::Waker)),
         stacks_complete: completeness(evidence_of.weights(of_group(StackKind::OffCpu))),
-        ..plain(loss, what.key.clone(), what.name.clone(), evidence)
+        ..plain
     }
 }
 
@@ -212,39 +202,28 @@ fn spun_for(context: &Context<'_>, cause: Cause, group: usize) -> Cause {
     }
 }
 
-fn wait_evidence(
+fn wait_charge(
     context: &Context<'_>,
     group: usize,
     rate: f64,
     mean: f64,
     holders: &[(HolderState, Ratio)],
-) -> String {
+) -> Charge {
     let balance = &context.account.balance;
-    let idle = words::quantity(balance.idle[group]);
-    let of = words::quantity(balance.total);
-    let mut text = format!("{idle} of {of} cores idle for it");
-    let work = work_of(balance, group, context.functions);
-    if work >= LEAST_WORK * balance.total {
-        let kernel = context.groups.list[group].kind == CauseKind::KernelLock;
-        let how = if kernel { "spinning for it" } else { "passing it on" };
-        text.push_str(&format!(", {} busy {how}", words::quantity(work)));
-    }
-    if rate > 0.0 {
-        text.push_str(&format!(
-            "; {} waits/s of {} each",
-            words::quantity(rate),
-            words::duration(mean)
-        ));
-    }
-    let holder = holders.iter().filter(|(state, _)| *state != HolderState::Unknown);
-    if let Some((state, share)) = holder.max_by(|a, b| a.1.0.total_cmp(&b.1.0))
-        && share.0 > 0.0
-    {
-        text.push_str(&format!("; holder {} in {}", state.as_str(), words::percent(share.0)));
-    }
     let what = &context.groups.list[group];
-    if what.objects > 1 {
-        text.push_str(&format!("; {} objects", what.objects));
-    }
-    text
+    let work = work_of(balance, group, context.functions);
+    let known = holders.iter().filter(|(state, _)| *state != HolderState::Unknown);
+    let holder = known.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let wait = WaitEvidence {
+        idle: Cores(finite(balance.idle[group])),
+        work: (work >= LEAST_WORK * balance.total).then_some(WaitWork {
+            cores: Cores(finite(work)),
+            spins: what.kind == CauseKind::KernelLock,
+        }),
+        rate: (rate > 0.0).then_some(PerSecond(finite(rate))),
+        mean: Seconds(mean),
+        holder: holder.copied().filter(|(_, share)| share.0 > 0.0),
+        objects: tally(what.objects),
+    };
+    Charge::Wait { wait }
 }

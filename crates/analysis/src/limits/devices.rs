@@ -1,9 +1,10 @@
 //! Waits for a device, followed into the device: which one, how full, and who works for it.
 
 use crate::limits::generator::SATURATED;
-use crate::words;
 use kneepoint_vocab::TaskOwner;
-use kneepoint_vocab::findings::{Cause, CauseKind, DeviceLine, LevelInstruments, TaskLine};
+use kneepoint_vocab::findings::{
+    Cause, CauseKind, DeviceLine, DeviceStage, DeviceWorker, LevelInstruments, TaskLine,
+};
 
 /// Requests in flight that one device, or devices of one kind, must have for the waits to be its.
 const MOST: f64 = 0.9;
@@ -16,7 +17,8 @@ pub(crate) fn follow(causes: &mut [Cause], instruments: Option<&LevelInstruments
     for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::Device) {
         cause.name = format!("device {}", waited_for.name);
         cause.path.insert(0, waited_for.name.clone());
-        cause.evidence.push_str(&waited_for.words());
+        cause.evidence.devices = waited_for.lines.iter().map(|line| stage(line)).collect();
+        cause.evidence.workers = waited_for.workers.iter().map(|task| worker(task)).collect();
     }
 }
 
@@ -48,26 +50,19 @@ impl<'a> Stage<'a> {
         let lines = if alone { vec![fullest] } else { alike };
         Some(Self { name: name.to_owned(), lines, workers })
     }
+}
 
-    fn words(&self) -> String {
-        let mut text = String::new();
-        for line in &self.lines {
-            let full = if line.busy.0 >= SATURATED { "the full stage" } else { "not full" };
-            text.push_str(&format!(
-                "; {} is {full}: a request in flight {} of the time, {:.1} of them at once",
-                line.name,
-                words::percent(line.busy.0),
-                line.in_flight.0
-            ));
-        }
-        for worker in &self.workers {
-            text.push_str(&format!(
-                "; {} works for it on {:.2} cores",
-                worker.name, worker.cores.0
-            ));
-        }
-        text
+fn stage(line: &DeviceLine) -> DeviceStage {
+    DeviceStage {
+        name: line.name.clone(),
+        full: line.busy.0 >= SATURATED,
+        busy: line.busy,
+        in_flight: line.in_flight,
     }
+}
+
+fn worker(task: &TaskLine) -> DeviceWorker {
+    DeviceWorker { name: task.name.clone(), cores: task.cores }
 }
 
 /// `loop` for `loop4`: a new start may get another device of the kind.

@@ -13,9 +13,8 @@
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::row::Row;
 use crate::ledgers::row::per_operation;
-use crate::number::estimate;
-use crate::words;
-use kneepoint_vocab::findings::{Generator, LevelInstruments, TaskLine};
+use crate::number::{estimate, finite};
+use kneepoint_vocab::findings::{Bottleneck, Generator, LevelInstruments, TaskLine};
 use kneepoint_vocab::units::{Cores, Seconds};
 use kneepoint_vocab::{Clients, Estimate, Plan, TaskOwner};
 
@@ -66,43 +65,27 @@ pub(crate) fn generator(
 }
 
 /// Why it has no more to give, where that is so.
-fn bottleneck(generator: &Generator, account: &Account) -> Option<String> {
-    let (balance, cores) = (&account.balance, generator.cores.value.0);
+fn bottleneck(generator: &Generator, account: &Account) -> Option<Bottleneck> {
+    let (balance, cores) = (&account.balance, generator.cores.value);
     let wanting = balance.no_request >= WANT * balance.total && balance.total > 0.0;
     let full = |task: &&TaskLine| task.busiest.0 >= SATURATED;
     if let Some(task) = generator.busiest.as_ref().filter(full).filter(|_| wanting) {
-        return Some(format!(
-            "its thread {} uses {} of a core while {} of {} cores idle for its next request",
-            task.name,
-            words::percent(task.busiest.0),
-            words::quantity(balance.no_request),
-            words::quantity(balance.total)
-        ));
+        return Some(Bottleneck::Thread {
+            name: task.name.clone(),
+            busiest: task.busiest,
+            idle: Cores(finite(balance.no_request)),
+            of: Cores(finite(balance.total)),
+        });
     }
     let own = f64::from(generator.own_cores);
-    (own > 0.0 && cores >= SATURATED * own).then(|| {
-        let of = words::counted(generator.own_cores, "core");
-        format!("it keeps {} of the {of} of its own busy", words::quantity(cores))
-    })
+    let full = own > 0.0 && cores.0 >= SATURATED * own;
+    full.then_some(Bottleneck::OwnCores { busy: cores, of: generator.own_cores })
 }
 
 /// It limits without being full where it takes more of the shared cores than the system.
-fn outweighs(generator: &Generator, account: &Account) -> Option<String> {
-    let cores = generator.cores.value.0;
-    (generator.own_cores == 0 && cores > account.row.system).then(|| {
-        format!(
-            "it takes {} cores on the machine that it shares, the system itself {}",
-            words::quantity(cores),
-            words::quantity(account.row.system)
-        )
-    })
-}
-
-/// What to do about a generator that limits.
-pub(crate) fn remedy(generator: &Generator) -> &'static str {
-    if generator.own_cores > 0 {
-        "give it more cores of its own (--generator-cores) or more threads"
-    } else {
-        "give it cores of its own (--generator-cores) or more threads"
-    }
+fn outweighs(generator: &Generator, account: &Account) -> Option<Bottleneck> {
+    let cores = generator.cores.value;
+    let system = Cores(finite(account.row.system));
+    let more = generator.own_cores == 0 && cores.0 > account.row.system;
+    more.then_some(Bottleneck::Outweighs { generator: cores, system })
 }

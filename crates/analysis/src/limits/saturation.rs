@@ -6,8 +6,7 @@
 //! threads of the system those for another thread.
 
 use crate::limits::generator::SATURATED;
-use crate::words;
-use kneepoint_vocab::findings::{Cause, CauseKind, LevelInstruments, TaskLine};
+use kneepoint_vocab::findings::{Cause, CauseKind, LevelInstruments, ServedBy, TaskLine};
 use kneepoint_vocab::{Fact, Level, TaskOwner, ThreadRole, TrialRecord};
 use std::collections::BTreeSet;
 
@@ -44,11 +43,6 @@ pub(crate) fn saturated(
     found
 }
 
-/// `kworker loop0 is saturated (98 % of a core)`.
-pub(crate) fn words_of(task: &TaskLine) -> String {
-    format!("{} is saturated ({} of a core)", task.name, words::percent(task.busiest.0.min(1.0)))
-}
-
 /// Charges waits to the saturated thread that serves them: the wait chain goes on in it.
 pub(crate) fn follow(causes: &mut [Cause], saturated: &[TaskLine]) {
     let mut named: BTreeSet<&str> = BTreeSet::new();
@@ -59,11 +53,11 @@ pub(crate) fn follow(causes: &mut [Cause], saturated: &[TaskLine]) {
             _ => continue,
         };
         let Some(task) = saturated.iter().find(|task| task.owner == serves) else { continue };
-        cause.evidence.push_str(&format!(
-            "; the waits are for {}, and {}, which serves them",
-            cause.name,
-            words_of(task)
-        ));
+        cause.evidence.served_by = Some(ServedBy {
+            waits_for: cause.name.clone(),
+            name: task.name.clone(),
+            busiest: task.busiest,
+        });
         // The greatest goes by the thread's name: several of one name tell nobody which is meant.
         if !named.insert(&task.name) {
             continue;

@@ -5,7 +5,7 @@
 //! nobody has said which serve clients. What threads wait for that have nothing to do (requests,
 //! conditions, timers, other processes) has its lines, and is no cause.
 
-pub(crate) mod words;
+mod caveats;
 
 use crate::diagnosis::causes::{Context, causes};
 use crate::diagnosis::evidence::Evidence;
@@ -33,7 +33,7 @@ use kneepoint_vocab::{
 use std::collections::BTreeMap;
 
 /// Version of [`Profile`] that this crate makes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// Less than this part of C, and of the threads, is not worth a cause.
 const LEAST: f64 = 0.01;
 /// Wake-ups a second below which a waiting thread sleeps.
@@ -92,7 +92,6 @@ impl Explained<'_> {
             schema: SCHEMA,
             subject: record.plan.summary.clone(),
             settings: record.variants.first().map_or_else(Vec::new, |start| start.settings.clone()),
-            headline: String::new(),
             trustworthy: false,
             host: record.host.clone(),
             windows: tally(trials.len()),
@@ -115,9 +114,8 @@ impl Explained<'_> {
             collector,
             caveats: Vec::new(),
         };
-        reported.caveats = words::caveats(&reported, record);
-        reported.trustworthy = words::is_trustworthy(&reported.caveats);
-        reported.headline = words::headline(&reported);
+        reported.caveats = caveats::caveats(&reported, record);
+        reported.trustworthy = caveats::is_trustworthy(&reported.caveats);
         reported
     }
 

@@ -1,14 +1,14 @@
-//! Everything that limits what was said, with what to do about it.
+//! Everything that limits what was said, with the figures that show it.
 
-use crate::limits::generator::remedy;
-use crate::limits::saturation;
-use crate::number::{count, quotient, size};
+use crate::number::{count, quotient, size, tally};
 use crate::quality::measured::{left_out, measured};
 use crate::quality::protocol::{disturbed_share, kept_share};
 use crate::quality::{environment, nameless, stalls, steadiness};
-use crate::{Limits, Swept, words};
+use crate::scaling::by_cores::Fewer;
+use crate::{Limits, Swept};
 use kneepoint_vocab::findings::{
-    Caveat, Collector, Effect, LevelLedger, Nameless, Noise, Protocol, Severity, Unsteady, Verdict,
+    Caveat, CaveatReason, Collector, Disturbance, Effect, LevelLedger, Nameless, Noise, Protocol,
+    Severity, Unsteady, Verdict,
 };
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::{Disposition, Level, ProtocolName, RunRecord, StoppedBy, Tier, VariantRole};
@@ -78,8 +78,8 @@ impl Drawn<'_> {
 struct Caveats(Vec<(f64, Caveat)>);
 
 impl Caveats {
-    fn add(&mut self, severity: Severity, weight: f64, text: impl Into<String>) {
-        self.0.push((weight, Caveat { severity, text: text.into() }));
+    fn add(&mut self, severity: Severity, weight: f64, reason: CaveatReason) {
+        self.0.push((weight, Caveat { severity, reason }));
     }
 }
 
@@ -111,56 +111,30 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Note, Serious, Warning};
     let protocol = drawn.protocol;
     if protocol.slices == 0 {
-        caveats.add(
-            Serious,
-            1.0,
-            "No slice counts: nothing was measured; see the failed slices and run again.",
-        );
+        caveats.add(Serious, 1.0, CaveatReason::NothingMeasured);
     }
     if drawn.imported() {
         imported(drawn, caveats);
         return;
     }
     if let StoppedBy::Failed(error) = &protocol.stopped_by {
-        caveats.add(Serious, 1.0, format!("The run failed: {error}; run it again."));
+        caveats.add(Serious, 1.0, CaveatReason::Failed { error: error.clone() });
     }
     if matches!(protocol.stopped_by, StoppedBy::CutOff | StoppedBy::Interrupted) {
-        let few = protocol.sweep_blocks < LEAST_BLOCKS;
-        let severity = if few { Serious } else { Warning };
-        let what = if few { "too few to rely on" } else { "intervals are wider than planned" };
-        caveats.add(
-            severity,
-            0.5,
-            format!(
-                "The run was cut off after {} of the sweep: {what}; run it again.",
-                words::counted(protocol.sweep_blocks, "block")
-            ),
-        );
+        let blocks = protocol.sweep_blocks;
+        let too_few = blocks < LEAST_BLOCKS;
+        let severity = if too_few { Serious } else { Warning };
+        caveats.add(severity, 0.5, CaveatReason::CutOff { blocks, too_few });
     }
     if drawn.record.end.as_ref().is_some_and(|end| !end.steady) {
-        caveats.add(
-            Warning,
-            0.1,
-            "The system was not steady when measuring began: drift that random blocks do not \
-             even out is in the numbers.",
-        );
+        caveats.add(Warning, 0.1, CaveatReason::NotSteady);
     }
     if protocol.failed > 0 {
-        let slices = words::counted(protocol.failed, "slice");
-        caveats.add(
-            Warning,
-            0.2,
-            format!("{slices} failed and count for nothing; see the run directory for reasons."),
-        );
+        caveats.add(Warning, 0.2, CaveatReason::FailedSlices { slices: protocol.failed });
     }
     damage(drawn, caveats);
     if protocol.stopped_by == StoppedBy::Decided {
-        caveats.add(
-            Note,
-            0.0,
-            "The run stopped as soon as each verdict was final: verdicts account for looking \
-             often, intervals of decided variants are plain 95 % ones.",
-        );
+        caveats.add(Note, 0.0, CaveatReason::StoppedDecided);
     }
     remarks(drawn, caveats);
 }
@@ -168,43 +142,25 @@ fn run(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 /// What is not as the run has written it.
 fn damage(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     let torn = &drawn.record.torn;
-    let Some(first) = torn.first() else { return };
-    let places = words::counted(crate::number::tally(torn.len()), "place");
+    let Some(first) = torn.first().cloned() else { return };
+    let places = tally(torn.len());
     if drawn.record.end.is_some() {
-        caveats.add(
-            Severity::Serious,
-            1.0,
-            format!("The run directory is damaged in {places} ({first}); run it again."),
-        );
+        caveats.add(Severity::Serious, 1.0, CaveatReason::Damaged { places, first });
     } else {
-        caveats.add(
-            Severity::Note,
-            0.02,
-            format!("What the cut-off run left cannot be read in {places} ({first})."),
-        );
+        caveats.add(Severity::Note, 0.02, CaveatReason::Torn { places, first });
     }
 }
 
 /// What is known of results of other tools, and what is not.
 fn imported(drawn: &Drawn<'_>, caveats: &mut Caveats) {
-    let (protocol, points) = (drawn.protocol, drawn.sweep.curve.points.len());
-    let results = words::counted(protocol.slices, "result");
-    let levels = words::counted(crate::number::tally(points), "level");
-    caveats.add(
-        Severity::Warning,
-        0.3,
-        format!(
-            "{results} of another tool at {levels} were imported and nothing was measured: there \
-             are no ledgers, causes and noise floor, and the machine is whatever it was; run the \
-             workload under Kneepoint for those."
-        ),
-    );
+    let (results, levels) = (drawn.protocol.slices, tally(drawn.sweep.curve.points.len()));
+    caveats.add(Severity::Warning, 0.3, CaveatReason::Imported { results, levels });
     remarks(drawn, caveats);
 }
 
 fn remarks(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     for remark in drawn.record.end.iter().flat_map(|end| &end.remarks) {
-        caveats.add(Severity::Note, 0.05, remark.clone());
+        caveats.add(Severity::Note, 0.05, CaveatReason::Remark { text: remark.clone() });
     }
 }
 
@@ -219,44 +175,37 @@ fn disturbed(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     let worst = kept
         .map(|one| one.interference)
         .reduce(|worst, next| if next.share() > worst.share() { next } else { worst });
-    let kept = words::counted(protocol.kept_disturbed, "disturbed slice");
     if let Some(worst) = worst {
-        let figures = format!(
-            "in the worst other processes took {} and the hypervisor {} of capacity, in the mean \
-             {} and {}",
-            words::percent(worst.others.0),
-            words::percent(worst.steal.0),
-            words::percent(protocol.others.0),
-            words::percent(protocol.steal.0)
-        );
         let loud = drawn.noise.pairs > 0 && drawn.noise.floor.0 > LOUD;
         let many = kept_share(protocol) > DISTURBED;
-        let weight = worst.share().0 * kept_share(protocol);
-        if many && (taken > TAKEN || loud) {
-            let text = format!("{kept} had to be kept: {figures}; use a quieter machine.");
-            caveats.add(Serious, weight, text);
-        } else {
-            let text = format!("{kept} had to be kept and weigh less: {figures}.");
-            caveats.add(if many { Warning } else { Note }, weight, text);
-        }
+        let spoils = many && (taken > TAKEN || loud);
+        let severity = match (spoils, many) {
+            (true, _) => Serious,
+            (false, true) => Warning,
+            (false, false) => Note,
+        };
+        let reason = CaveatReason::KeptDisturbed {
+            slices: protocol.kept_disturbed,
+            worst: Disturbance { others: worst.others, steal: worst.steal },
+            mean: Disturbance { others: protocol.others, steal: protocol.steal },
+            spoils,
+        };
+        caveats.add(severity, worst.share().0 * kept_share(protocol), reason);
     } else if disturbed_share(protocol) > DISTURBED {
-        let share = words::percent(disturbed_share(protocol));
-        let text = format!("{share} of all slices were disturbed, and taken once more.");
-        caveats.add(Note, 0.01, text);
+        let share = Ratio(disturbed_share(protocol));
+        caveats.add(Note, 0.01, CaveatReason::Repeated { share });
     }
     let spoiled = left_out(drawn.record);
     if let Some(first) = spoiled.first() {
-        let why = match &first.disposition {
-            Disposition::Spoiled { reason } => reason.clone(),
-            _ => {
-                format!("others took {} of capacity", words::percent(first.interference.share().0))
-            }
+        let noted = match &first.disposition {
+            Disposition::Spoiled { reason } => Some(reason.clone()),
+            _ => None,
         };
-        let slices = words::counted(crate::number::tally(spoiled.len()), "slice");
+        let (slices, taken) = (tally(spoiled.len()), first.interference.share());
         caveats.add(
             Warning,
             quotient(size(spoiled.len()), count(u64::from(protocol.slices))),
-            format!("{slices} too disturbed to count: {why}."),
+            CaveatReason::TooDisturbed { slices, taken, noted },
         );
     }
 }
@@ -265,48 +214,20 @@ fn disturbed(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 fn who_limits(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Serious, Warning};
     if let Some(off) = drawn.counts_off {
-        let weight = off.0;
-        let off = words::percent(off.0);
-        caveats.add(
-            Serious,
-            weight,
-            format!(
-                "The server counted {off} more or fewer operations than the load generator: \
-                     one of them does not measure what it says; see the trials."
-            ),
-        );
+        caveats.add(Serious, off.0, CaveatReason::CountsDiffer { off });
     }
     let generator = drawn.limits.generator.as_ref();
-    let limits = generator.and_then(|one| Some((one, one.bottleneck.as_ref()?)));
-    if let Some((generator, why)) = limits {
-        let remedy = remedy(generator);
-        let text = format!("The load generator limits the throughput: {why}; {remedy}.");
-        caveats.add(Warning, 0.5, text);
+    let limits = generator.and_then(|one| Some((one.own_cores, one.bottleneck.clone()?)));
+    if let Some((own_cores, bottleneck)) = limits {
+        caveats.add(Warning, 0.5, CaveatReason::GeneratorLimits { bottleneck, own_cores });
     }
     for task in &drawn.limits.saturated {
-        let text = saturation::words_of(task);
-        caveats.add(
-            Warning,
-            0.15,
-            format!(
-                "{text} at {}: what waits for it cannot go faster, however many cores idle.",
-                clients(drawn.focus)
-            ),
-        );
+        let (name, busiest, level) = (task.name.clone(), task.busiest, drawn.focus);
+        caveats.add(Warning, 0.15, CaveatReason::SaturatedThread { name, busiest, level });
     }
     if let Some(fewer) = drawn.sweep.fewer {
-        caveats.add(
-            Warning,
-            0.1,
-            format!(
-                "Fewer cores are faster: {} give {} [{} to {}] of what {} give.",
-                words::counted(fewer.cores, "core"),
-                words::times(fewer.ratio.value.0),
-                words::times(fewer.ratio.low.0),
-                words::times(fewer.ratio.high.0),
-                fewer.than
-            ),
-        );
+        let Fewer { cores, than, ratio } = fewer;
+        caveats.add(Warning, 0.1, CaveatReason::FewerCoresFaster { cores, than, ratio });
     }
 }
 
@@ -320,16 +241,9 @@ fn verdicts(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     });
     let fewest = asked.min_by_key(|effect| effect.pairs).filter(|one| one.pairs < LEAST_PAIRS);
     if let Some(effect) = fewest {
-        caveats.add(
-            Severity::Serious,
-            0.9,
-            format!(
-                "Only {} of {}: at least {LEAST_PAIRS} are needed for a verdict; give it more \
-                 time.",
-                words::counted(effect.pairs, "pair"),
-                effect.label
-            ),
-        );
+        let (label, pairs) = (effect.label.clone(), effect.pairs);
+        let reason = CaveatReason::FewPairs { label, pairs, needed: LEAST_PAIRS };
+        caveats.add(Severity::Serious, 0.9, reason);
     }
 }
 
@@ -340,62 +254,32 @@ fn noise(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     let noise = drawn.noise;
     let treatments =
         drawn.record.plan.variants.iter().any(|variant| variant.role == VariantRole::Treatment);
-    let smallest = drawn.record.plan.smallest_effect.0;
+    let smallest = drawn.record.plan.smallest_effect;
     if noise.pairs < 2 {
         if treatments {
             let own = drawn.protocol.name == ProtocolName::Default;
-            caveats.add(
-                if own { Serious } else { Warning },
-                0.8,
-                "No A/A control was measured, so nothing shows what the intervals are worth; run \
-                 again with one.",
-            );
+            caveats.add(if own { Serious } else { Warning }, 0.8, CaveatReason::NoControl);
         }
         return;
     }
     let differs = drawn.control_p.is_some_and(|p| p < ALIKE);
-    let within = noise.ratio.low.0 >= 1.0 - smallest && noise.ratio.high.0 <= 1.0 + smallest;
-    let off = (noise.ratio.value.0 - 1.0).abs();
+    let within = noise.ratio.low.0 >= 1.0 - smallest.0 && noise.ratio.high.0 <= 1.0 + smallest.0;
+    let off = Ratio((noise.ratio.value.0 - 1.0).abs());
     if differs || noise.ratio.low.0 > 1.0 || noise.ratio.high.0 < 1.0 {
         let severity = match (differs, within) {
             (true, false) => Serious,
             (true, true) => Warning,
             (false, _) => Note,
         };
-        caveats.add(
-            severity,
-            off,
-            format!(
-                "The A/A control differs from the baseline by {}: two starts of the same system \
-                 are not alike; use more starts.",
-                words::percent(off)
-            ),
-        );
+        caveats.add(severity, off.0, CaveatReason::ControlDiffers { off });
     }
-    if treatments && noise.ratio.half_width() > smallest {
-        caveats.add(
-            Serious,
-            noise.ratio.half_width(),
-            format!(
-                "Two starts of the same system may differ by {}, more than the smallest effect of \
-                 interest, {} (A/A, {}): this run cannot tell; give it more time or a quieter \
-                 machine.",
-                words::percent(noise.floor.0),
-                words::percent(smallest),
-                words::counted(noise.pairs, "pair")
-            ),
-        );
+    if treatments && noise.ratio.half_width() > smallest.0 {
+        let (floor, pairs) = (noise.floor, noise.pairs);
+        let reason = CaveatReason::ControlTooWide { floor, smallest, pairs };
+        caveats.add(Serious, noise.ratio.half_width(), reason);
     }
     if let (Some(starts), true) = (drawn.few_starts, drawn.protocol.effect_blocks > 0) {
-        let starts = words::counted(crate::number::tally(starts), "start");
-        caveats.add(
-            Note,
-            0.1,
-            format!(
-                "Effects come from {starts} only: their intervals allow for what starts differ \
-                 by; more starts would tell."
-            ),
-        );
+        caveats.add(Note, 0.1, CaveatReason::FewStarts { starts: tally(starts) });
     }
 }
 
@@ -404,88 +288,41 @@ fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if drawn.sweep.curve.points.is_empty() {
         return;
     }
-    if !drawn.sweep.has_intervals && drawn.protocol.name != ProtocolName::Default {
-        caveats.add(
-            Warning,
-            0.3,
-            "One repetition has no interval: throughput is shown as bare values, and differences \
-             between levels may be chance.",
-        );
-    } else if !drawn.sweep.has_intervals {
-        caveats.add(
-            Warning,
-            0.3,
-            "Too few sweep blocks for intervals: throughput is shown as bare \
-                              values; measure at least 2 blocks.",
-        );
+    if !drawn.sweep.has_intervals {
+        let own = drawn.protocol.name == ProtocolName::Default;
+        let reason = if own { CaveatReason::FewBlocks } else { CaveatReason::SingleRepetition };
+        caveats.add(Warning, 0.3, reason);
     }
     for label in &drawn.sweep.treated.unproven {
-        caveats.add(
-            Warning,
-            0.3,
-            format!(
-                "The curve with {label} is left out: a start of it was not what it claims; see \
-                 the proofs."
-            ),
-        );
+        caveats.add(Warning, 0.3, CaveatReason::UnprovenCurve { label: label.clone() });
     }
     if drawn.sweep.curve.points.len() == 1 {
-        caveats.add(
-            Note,
-            0.05,
-            "Only one level was measured: there is no curve, knee or least CPU \
-                           per operation to compare with.",
-        );
+        caveats.add(Note, 0.05, CaveatReason::SingleLevel);
     }
-    if drawn.record.host.cores < 4 && !drawn.imported() {
-        caveats.add(
-            Note,
-            0.01,
-            format!(
-                "This machine has {}: what shows only on more cores cannot be seen here.",
-                words::counted(drawn.record.host.cores, "core")
-            ),
-        );
+    let cores = drawn.record.host.cores;
+    if cores < 4 && !drawn.imported() {
+        caveats.add(Note, 0.01, CaveatReason::SmallMachine { cores });
     }
 }
 
 fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Serious, Warning};
-    let Some(ledger) = drawn.ledgers.iter().find(|ledger| ledger.level == drawn.focus) else {
+    let level = drawn.focus;
+    let Some(ledger) = drawn.ledgers.iter().find(|ledger| ledger.level == level) else {
         if !drawn.sweep.curve.points.is_empty() && !drawn.imported() {
-            caveats.add(
-                Warning,
-                0.5,
-                "No core accounting at the focus level: no causes can be \
-                                  named; see `doctor` for what the collector lacks.",
-            );
+            caveats.add(Warning, 0.5, CaveatReason::NoLedger);
         }
         return;
     };
-    let core = ledger.core.unaccounted.0;
-    if core > GAPING {
-        caveats.add(
-            if core > OPEN { Serious } else { Warning },
-            core,
-            format!(
-                "The core ledger leaves {} of all core-time open at {}.",
-                words::percent(core),
-                clients(drawn.focus)
-            ),
-        );
+    let share = ledger.core.unaccounted;
+    if share.0 > GAPING {
+        let severity = if share.0 > OPEN { Serious } else { Warning };
+        caveats.add(severity, share.0, CaveatReason::CoreLedgerOpen { share, level });
     }
     shared_out(drawn, ledger, caveats);
-    let thread = ledger.thread.unaccounted.0;
-    if thread > GAPING {
-        caveats.add(
-            Warning,
-            thread,
-            format!(
-                "The thread ledger leaves {} of all thread-time open at {}.",
-                words::percent(thread),
-                clients(drawn.focus)
-            ),
-        );
+    let share = ledger.thread.unaccounted;
+    if share.0 > GAPING {
+        caveats.add(Warning, share.0, CaveatReason::ThreadLedgerOpen { share, level });
     }
 }
 
@@ -495,10 +332,10 @@ fn odd(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     for level in drawn.unsteady {
         let telling = level.level == drawn.focus || level.level == drawn.sweep.curve.peak;
         let severity = if telling { Warning } else { Note };
-        caveats.add(severity, steadiness::weight(level), steadiness::sentence(level));
+        caveats.add(severity, steadiness::weight(level), steadiness::reason(level));
     }
     for one in drawn.nameless {
-        caveats.add(Note, NAMELESS * nameless::most(one), nameless::sentence(one));
+        caveats.add(Note, NAMELESS * nameless::most(one), nameless::reason(one));
     }
 }
 
@@ -508,65 +345,29 @@ fn shared_out(drawn: &Drawn<'_>, ledger: &LevelLedger, caveats: &mut Caveats) {
     let Some(idle) = &ledger.core.idle else { return };
     let part = quotient(idle.spread.value.0, ledger.core.total.0);
     if part > SHARED_OUT && drawn.collector.tier == Some(Tier::Full) {
-        caveats.add(
-            Severity::Warning,
-            0.5 * part,
-            format!(
-                "{} of all cores idled at {} for waits that could not be determined; that part is \
-                 shared out over what was blocked meanwhile, and causes are less sure by it.",
-                words::percent(part),
-                clients(drawn.focus)
-            ),
-        );
+        let reason = CaveatReason::IdleSharedOut { share: Ratio(part), level: drawn.focus };
+        caveats.add(Severity::Warning, 0.5 * part, reason);
     }
-}
-
-fn clients(level: Level) -> String {
-    words::counted(level.clients, "client")
 }
 
 fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     use Severity::{Note, Serious, Warning};
     let collector = drawn.collector;
     if collector.tier == Some(Tier::Fallback) {
-        caveats.add(
-            Warning,
-            0.3,
-            "Only the unprivileged collector ran: waits are sampled and idle \
-                              time is shared out by blocked time; see `doctor`.",
-        );
+        caveats.add(Warning, 0.3, CaveatReason::FallbackCollector);
     }
     if let Some((level, off)) = collector.running_worst.filter(|(_, off)| off.0 > CLOCKS) {
-        caveats.add(
-            Warning,
-            off.0,
-            format!(
-                "Running time differs from the kernel's schedstat by {} at {}; the ledgers rest on \
-                 the switches that the collector saw.",
-                words::percent(off.0),
-                clients(level)
-            ),
-        );
+        caveats.add(Warning, off.0, CaveatReason::ClocksDiffer { off, level });
     }
     if collector.tier.is_some() && collector.stacks == 0 {
-        let text = "No stacks were taken: locks and functions have no names; see `doctor`.";
-        caveats.add(Note, 0.2, text);
+        caveats.add(Note, 0.2, CaveatReason::NoStacks);
     }
     if let Some(complete) = collector.stacks_complete.filter(|complete| complete.0 < COMPLETE) {
-        caveats.add(
-            Warning,
-            1.0 - complete.0,
-            format!(
-                "Only {} of the stacks reach the outermost frame; names from cut stacks may \
-                     be those of inner functions.",
-                words::percent(complete.0)
-            ),
-        );
+        caveats.add(Warning, 1.0 - complete.0, CaveatReason::CutStacks { complete });
     }
     if !collector.losses.is_empty() {
-        let listed: Vec<String> =
-            collector.losses.iter().map(|(what, n)| format!("{what} {n}")).collect();
-        caveats.add(Note, 0.05, format!("The collector lost events: {}.", listed.join(", ")));
+        let losses = collector.losses.clone();
+        caveats.add(Note, 0.05, CaveatReason::LostEvents { losses });
     }
     if let Some(ratio) = collector.on_off.filter(|ratio| ratio.high.0 < 1.0) {
         let cost = 1.0 - ratio.value.0;
@@ -575,15 +376,6 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
             cost if cost > DEAR => Warning,
             _ => Note,
         };
-        caveats.add(
-            severity,
-            cost,
-            format!(
-                "Collecting costs throughput: with it {} [{} to {}] of that without.",
-                words::percent(ratio.value.0),
-                words::percent(ratio.low.0),
-                words::percent(ratio.high.0)
-            ),
-        );
+        caveats.add(severity, cost, CaveatReason::CollectorCosts { ratio });
     }
 }

@@ -5,7 +5,7 @@ use crate::number::{count, estimate, finite, quotient, seconds};
 use crate::scaling::curve::CONFIDENCE;
 use kneepoint_stats::Interval;
 use kneepoint_stats::interval::mean_interval;
-use kneepoint_vocab::findings::Collector;
+use kneepoint_vocab::findings::{Collector, Unseen};
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::{Estimate, Fact, Level, ThreadTime, Tier, TrialRecord, VariantId};
 use std::collections::BTreeMap;
@@ -151,21 +151,17 @@ fn costs(trials: &[&TrialRecord], focus: Level) -> (Option<Estimate<Ratio>>, Opt
     (Some(at_least_none), Some(Ratio(crate::number::mean(&readers))))
 }
 
-fn cannot_see(tier: Tier) -> Vec<String> {
-    let lines: &[&str] = match tier {
-        Tier::Full => &[
-            "waits that spin in user space without blocking: they show as CPU per operation",
-            "which thread of several readers holds a shared lock",
+fn cannot_see(tier: Tier) -> Vec<Unseen> {
+    match tier {
+        Tier::Full => vec![Unseen::UserSpins, Unseen::SharedHolders],
+        Tier::Fallback => vec![
+            Unseen::SingleWaits,
+            Unseen::ShortWaits,
+            Unseen::KernelLocks,
+            Unseen::IdleReasons,
+            Unseen::EndedThreads,
         ],
-        Tier::Fallback => &[
-            "number and length of single waits, and who ended them",
-            "waits much shorter than the interval between two readings",
-            "locks inside the kernel",
-            "which wait a core was idle for: idle time is shared out by blocked time",
-            "threads that ended within a window",
-        ],
-    };
-    lines.iter().map(|line| (*line).to_owned()).collect()
+    }
 }
 
 /// Stacks of a kind: number taken, and the share of their weight that reached the outermost

@@ -1,7 +1,7 @@
 //! Variables of the calling shell that change what is measured, and that nobody asked for.
 
 use kneepoint_vocab::environment::changes_programs;
-use kneepoint_vocab::findings::{Caveat, Severity};
+use kneepoint_vocab::findings::{Caveat, CaveatReason, Severity};
 use kneepoint_vocab::{VariantId, VariantStart};
 use std::collections::BTreeSet;
 
@@ -16,21 +16,16 @@ pub(crate) fn caveat(starts: &[VariantStart]) -> Option<Caveat> {
         .filter(|(name, _)| name == SETTING)
         .flat_map(|(_, names)| names.split_whitespace())
         .collect();
-    let found: BTreeSet<String> = baseline()
+    let found: BTreeSet<(String, String)> = baseline()
         .flat_map(|start| &start.environment)
         .filter(|(name, _)| changes_programs(name) && !asked.contains(name.as_str()))
-        .map(|(name, value)| format!("{name}={value}"))
+        .cloned()
         .collect();
-    if found.is_empty() {
-        return None;
-    }
-    let list: Vec<&str> = found.iter().map(String::as_str).collect();
-    let text = format!(
-        "The calling shell's environment changes how the system runs: {}; without that, begin \
-         with env -u NAME.",
-        list.join(", ")
-    );
-    Some(Caveat { severity: Severity::Warning, text })
+    let variables: Vec<(String, String)> = found.into_iter().collect();
+    (!variables.is_empty()).then_some(Caveat {
+        severity: Severity::Warning,
+        reason: CaveatReason::Environment { variables },
+    })
 }
 
 #[cfg(test)]
@@ -54,7 +49,8 @@ mod tests {
         let leaked = [plain, vec![pair("GLIBC_TUNABLES", "x=1"), pair("LD_PRELOAD", "/y.so")]];
         let leaked = leaked.concat();
         assert_eq!(caveat(&[start("v", leaked.clone())]), None);
-        let reported = caveat(&[start("baseline", leaked)]).unwrap().text;
-        assert!(reported.contains(": GLIBC_TUNABLES=x=1, LD_PRELOAD=/y.so;"), "{reported}");
+        let variables = vec![pair("GLIBC_TUNABLES", "x=1"), pair("LD_PRELOAD", "/y.so")];
+        let reported = caveat(&[start("baseline", leaked)]).unwrap().reason;
+        assert_eq!(reported, CaveatReason::Environment { variables });
     }
 }

@@ -5,8 +5,7 @@ use crate::frames::naming::working_function;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::slices::Slice;
 use crate::number::{quotient, seconds};
-use crate::words;
-use kneepoint_vocab::findings::Nameless;
+use kneepoint_vocab::findings::{CaveatReason, Nameless};
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::{Fact, Frame, StackKind};
 use std::collections::BTreeMap;
@@ -61,37 +60,13 @@ pub(crate) fn most(one: &Nameless) -> f64 {
     one.on_cpu.0.max(one.waits.0)
 }
 
-/// A sentence for people, with what to do.
-pub(crate) fn sentence(one: &Nameless) -> String {
-    let parts = [(one.on_cpu, "the CPU"), (one.waits, "the blocked time")];
-    let reported: Vec<String> = parts
-        .iter()
-        .filter(|(share, _)| share.0 >= LEAST)
-        .map(|(share, what)| format!("{} of {what}", words::percent(share.0)))
-        .collect();
-    let reported = reported.join(" and ");
-    // A just-in-time compiler wrote it.
-    if one.module == "[anonymous]" {
-        return format!(
-            "{reported} begins in compiled code without names: start Java (17 or later) with \
-             -XX:+PreserveFramePointer, Node with --perf-basic-prof, others so that they write \
-             /tmp/perf-PID.map."
-        );
+/// What it limits.
+pub(crate) fn reason(one: &Nameless) -> CaveatReason {
+    let worth_a_word = |share: Ratio| (share.0 >= LEAST).then_some(share);
+    CaveatReason::NamelessCode {
+        module: one.module.clone(),
+        build_ids: one.build_ids.clone(),
+        on_cpu: worth_a_word(one.on_cpu),
+        waits: worth_a_word(one.waits),
     }
-    // `[vdso]`: no file has symbols of it.
-    if one.module.starts_with('[') {
-        return format!(
-            "{reported} begins in code without a file ({}), so without names.",
-            one.module
-        );
-    }
-    let build = match &one.build_ids[..] {
-        [] => String::new(),
-        ids => format!(" (build id {})", ids.join(", ")),
-    };
-    format!(
-        "{reported} begins in functions of {}{build} that have no name here: install its debug \
-         symbols (on Debian a package named -dbgsym), or build it with them.",
-        one.module
-    )
 }

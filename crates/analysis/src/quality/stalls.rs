@@ -4,8 +4,7 @@
 //! are means of logarithms. So it is reported by itself, with what the threads did meanwhile.
 
 use crate::number::seconds;
-use crate::words;
-use kneepoint_vocab::findings::{Caveat, Severity, Stall, StalledThreads};
+use kneepoint_vocab::findings::{Caveat, CaveatReason, Severity, Stall, StalledThreads};
 use kneepoint_vocab::{
     Fact, Level, Phase, Ratio, RunRecord, ThreadRole, TrialRecord, VariantId, WaitReason,
 };
@@ -68,63 +67,16 @@ fn threads(trials: &[&TrialRecord]) -> Option<StalledThreads> {
 
 /// One caveat for each.
 pub(crate) fn caveats(stalls: &[Stall]) -> Vec<Caveat> {
-    let text = |stall: &Stall| {
-        let used = if stall.slices < stall.of {
-            "the throughput of that level is of its other slices"
-        } else {
-            "that level has no throughput"
-        };
-        format!("{}; {used}.", sentence(stall))
+    let of = |stall: &Stall| Caveat {
+        severity: Severity::Warning,
+        reason: CaveatReason::Stalled { stall: stall.clone() },
     };
-    let of = |stall| Caveat { severity: Severity::Warning, text: text(stall) };
     stalls.iter().map(of).collect()
 }
 
-/// The headline, with the baseline's worst stall before everything else.
-pub(crate) fn before(record: &RunRecord, headline: String) -> String {
+/// The baseline's worst stall.
+pub(crate) fn worst(record: &RunRecord) -> Option<Stall> {
     let own = stalls(record).into_iter().filter(|stall| stall.variant.0 == VariantId::BASELINE);
     let share = |stall: &Stall| f64::from(stall.slices) / f64::from(stall.of.max(1));
-    let worst = own.max_by(|a, b| share(a).total_cmp(&share(b)));
-    worst.map_or(headline.clone(), |stall| format!("{}. {headline}", sentence(&stall)))
-}
-
-/// `No operation ended in 3 of 4 slices at 8 clients: threads were 97 % blocked, ...`.
-fn sentence(stall: &Stall) -> String {
-    let clients = words::counted(stall.level.clients, "client");
-    let of = if stall.variant.0 == VariantId::BASELINE {
-        String::new()
-    } else {
-        format!(" of {}", stall.variant)
-    };
-    let mut text =
-        format!("No operation ended in {} of {} slices{of} at {clients}", stall.slices, stall.of);
-    if let Some(threads) = &stall.threads {
-        let on = threads.mostly_on.filter(|_| threads.blocked.0 > 0.005).map_or("", on);
-        text += &format!(
-            ": threads were {} running, {} runnable, {} blocked{on}",
-            words::percent(threads.running.0),
-            words::percent(threads.runnable.0),
-            words::percent(threads.blocked.0),
-        );
-    }
-    text
-}
-
-/// What they waited for, to follow `blocked`.
-const fn on(reason: WaitReason) -> &'static str {
-    match reason {
-        WaitReason::Futex { .. } => ", mostly on a futex",
-        WaitReason::UserLock => ", mostly on a user lock",
-        WaitReason::Condition => ", mostly on a condition variable",
-        WaitReason::KernelLock => ", mostly on a kernel lock",
-        WaitReason::Device => ", mostly on a device",
-        WaitReason::Pipe => ", mostly on a pipe",
-        WaitReason::Socket => ", mostly on a socket",
-        WaitReason::Poll => ", mostly in poll",
-        WaitReason::Timer => ", mostly on a timer",
-        WaitReason::PageFault => ", mostly on page faults",
-        WaitReason::File => ", mostly on a file",
-        WaitReason::Process => ", mostly on another process",
-        WaitReason::Other => "",
-    }
+    own.max_by(|a, b| share(a).total_cmp(&share(b)))
 }

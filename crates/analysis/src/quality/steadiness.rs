@@ -2,9 +2,8 @@
 //! fall into two regimes.
 
 use crate::number::{finite, mean, tally};
-use crate::words;
 use kneepoint_stats::two_groups::two_groups;
-use kneepoint_vocab::findings::{Regimes, Unsteady};
+use kneepoint_vocab::findings::{CaveatReason, Regimes, Unsteady};
 use kneepoint_vocab::units::{PerSecond, Unit};
 use kneepoint_vocab::{Disposition, Level, Phase, TrialRecord};
 use std::collections::BTreeMap;
@@ -27,8 +26,7 @@ pub(crate) fn unsteady(baseline: &[&TrialRecord]) -> Vec<Unsteady> {
             reported.fold((0, 0), |(of, not), one| (of + 1, not + u32::from(!one.steady)));
         Unsteady { level, slices, of, regimes: regimes(&trials) }
     });
-    let many = |one: &Unsteady| f64::from(one.slices) > MANY * f64::from(one.of);
-    found.filter(|one| many(one) || one.regimes.is_some()).collect()
+    found.filter(|one| is_restless(one) || one.regimes.is_some()).collect()
 }
 
 /// Two regimes of undisturbed slices, by the logarithms of their throughputs.
@@ -55,30 +53,20 @@ pub(crate) fn weight(level: &Unsteady) -> f64 {
     regimes.max(if level.slices > 0 { 0.1 } else { 0.0 })
 }
 
-/// A sentence for people.
-pub(crate) fn sentence(level: &Unsteady) -> String {
-    let at = words::counted(level.level.clients, "client");
-    let rest = format!(
-        "{} of {} at {at} did not come to rest: the pace of the clients changed within the window",
-        level.slices,
-        words::counted(level.of, "slice")
-    );
-    let many = f64::from(level.slices) > MANY * f64::from(level.of);
-    let Some(two) = level.regimes else {
-        return format!("{rest}; give clients longer to settle, or take longer slices.");
-    };
-    let regimes = format!(
-        "the slices at {at} are of two regimes, {} of {}/s and {} of {}/s: their mean is neither",
-        two.low_slices,
-        words::quantity(words::significant(two.low.0, 3)),
-        two.high_slices,
-        words::quantity(words::significant(two.high.0, 3))
-    );
-    let hint = "where threads find their cores by chance, pin them";
-    if many {
-        return format!("{rest}; {regimes}; {hint}.");
+/// What it limits.
+pub(crate) fn reason(level: &Unsteady) -> CaveatReason {
+    CaveatReason::UnsteadyLevel {
+        level: level.level,
+        slices: level.slices,
+        of: level.of,
+        restless: is_restless(level),
+        regimes: level.regimes,
     }
-    format!("T{}; {hint}.", &regimes[1..])
+}
+
+/// Whether so many slices did not come to rest that the level did not.
+fn is_restless(level: &Unsteady) -> bool {
+    f64::from(level.slices) > MANY * f64::from(level.of)
 }
 
 #[cfg(test)]
@@ -86,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_findings_are_one_sentence() {
+    fn many_restless_slices_are_a_trait_of_the_level() {
         let level = Level { clients: 8, cores: 2 };
         let two = Regimes {
             low: PerSecond(2400.0),
@@ -95,15 +83,8 @@ mod tests {
             high_slices: 5,
         };
         let regimes = Unsteady { level, slices: 1, of: 8, regimes: Some(two) };
-        assert_eq!(
-            sentence(&regimes),
-            "The slices at 8 clients are of two regimes, 3 of 2.4k/s and 5 of 4.9k/s: their mean \
-             is neither; where threads find their cores by chance, pin them."
-        );
+        assert!(!is_restless(&regimes));
         assert!((weight(&regimes) - 0.51).abs() < 0.01);
-        let restless = Unsteady { slices: 6, regimes: None, ..regimes.clone() };
-        assert!(sentence(&restless).starts_with("6 of 8 slices at 8 clients did not come to rest"));
-        let both = Unsteady { slices: 6, ..regimes };
-        assert!(sentence(&both).contains("within the window; the slices at 8 clients are of two"));
+        assert!(is_restless(&Unsteady { slices: 6, ..regimes }));
     }
 }

@@ -1,6 +1,7 @@
 //! Builds run records with a planted truth.
 #![allow(dead_code, reason = "each test file uses its own part of the builder")]
 
+use kneepoint_vocab::findings::{Caveat, CaveatReason, Conclusion};
 use kneepoint_vocab::units::{Nanos, Ratio, Seconds};
 use kneepoint_vocab::*;
 
@@ -348,6 +349,23 @@ pub(crate) fn scaling(clients: u32) -> Cell {
     }
 }
 
-pub(crate) fn says(findings: &Findings, words: &str) -> bool {
-    findings.caveats.iter().any(|caveat| caveat.text.contains(words))
+/// The gravest caveat with such a reason.
+pub(crate) fn caveat(
+    findings: &Findings,
+    wanted: impl Fn(&CaveatReason) -> bool,
+) -> Option<&Caveat> {
+    findings.caveats.iter().find(|caveat| wanted(&caveat.reason))
+}
+
+pub(crate) fn says(findings: &Findings, wanted: impl Fn(&CaveatReason) -> bool) -> bool {
+    caveat(findings, wanted).is_some()
+}
+
+pub(crate) fn concludes(findings: &Findings, wanted: impl Fn(&Conclusion) -> bool) -> bool {
+    findings.conclusions.iter().any(wanted)
+}
+
+/// Whether both are equal to a part of a hundred.
+pub(crate) fn near(found: f64, wanted: f64) -> bool {
+    (found - wanted).abs() <= 1e-2 * wanted.abs()
 }

@@ -31,7 +31,7 @@ pub fn markdown(comparison: &Comparison) -> String {
         out += &format!("- Not alike: {}\n", cell(&unlike));
     }
     for caveat in &comparison.caveats {
-        out += &format!("- {}\n", cell(caveat));
+        out += &format!("- {}\n", cell(&words::caveat(caveat)));
     }
     out += &format!("- {}\n", words::NO_PAIR);
     for answer in &comparison.conditions {

@@ -68,7 +68,7 @@ fn view<'a>(findings: &Findings, cause: &'a Cause, rank_here: usize) -> CauseVie
         bar: share_bar(cause),
         facts: facts(cause),
         holders: holders(cause),
-        evidence: cause.evidence.replace(" %", "\u{a0}%"),
+        evidence: words::evidence(&cause.evidence).replace(" %", "\u{a0}%"),
         path: if cause.path == [cause.name.as_str()] {
             String::new()
         } else {

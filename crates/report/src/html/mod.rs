@@ -27,7 +27,7 @@ use crate::words::{self, Axis};
 use askama::Template;
 use below::Fact;
 use kneepoint_vocab::Findings;
-use kneepoint_vocab::findings::{Caveat, Curve};
+use kneepoint_vocab::findings::{Caveat, Curve, Severity};
 use markup::{Markup, Tag};
 
 const STYLE: &str = include_str!("../../templates/report.css");
@@ -62,6 +62,7 @@ fn disarm_lines(html: &str) -> String {
 #[template(path = "report.html")]
 struct Page<'a> {
     findings: &'a Findings,
+    headline: String,
     policy: String,
     style: &'static str,
     script: &'static str,
@@ -71,9 +72,9 @@ struct Page<'a> {
     axis_word: &'static str,
     ledger_axis: &'static str,
     strip: Vec<(String, String, String)>,
-    serious: Vec<&'a Caveat>,
+    serious: Vec<String>,
     effort: Vec<(&'static str, String)>,
-    bottleneck: Option<&'a str>,
+    bottleneck: Option<String>,
     trust: words::Trust,
     loss: Option<String>,
     busiest: String,
@@ -105,7 +106,8 @@ struct Page<'a> {
     collector: Vec<Fact>,
     protocol: Vec<Fact>,
     machine: Vec<Fact>,
-    caveats: Vec<(&'static str, &'a str)>,
+    caveats: Vec<(&'static str, String)>,
+    unseen: Vec<&'static str>,
     stability: Vec<String>,
     command: String,
 }
@@ -116,10 +118,10 @@ impl<'a> Page<'a> {
         let series = Series::of(findings);
         let mut caveats: Vec<&Caveat> = findings.caveats.iter().collect();
         caveats.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
-        let serious = words::severity(kneepoint_vocab::findings::Severity::Serious);
         let wide = if series.several() { 1000.0 } else { 530.0 };
         Self {
             findings,
+            headline: words::headline(findings),
             policy: policy::policy(STYLE, SCRIPT),
             style: STYLE,
             script: SCRIPT,
@@ -130,11 +132,11 @@ impl<'a> Page<'a> {
             strip: below::strip(findings, axis),
             serious: caveats
                 .iter()
-                .copied()
-                .filter(|caveat| words::severity(caveat.severity) == serious)
+                .filter(|caveat| caveat.severity == Severity::Serious)
+                .map(|caveat| words::caveat::of_run(&caveat.reason))
                 .collect(),
             effort: effort::lines(findings),
-            bottleneck: findings.generator.as_ref().and_then(|one| one.bottleneck.as_deref()),
+            bottleneck: bottleneck(findings),
             picks: curve::picks(findings),
             trust: words::trust(findings),
             loss: words::loss(findings).map(|loss| loss.sentence()),
@@ -175,8 +177,9 @@ impl<'a> Page<'a> {
             machine: below::machine(findings),
             caveats: caveats
                 .iter()
-                .map(|caveat| (words::severity(caveat.severity), caveat.text.as_str()))
+                .map(|one| (words::severity(one.severity), words::caveat::of_run(&one.reason)))
                 .collect(),
+            unseen: unseen(findings),
             stability: below::stability(findings),
             command: below::command(findings),
         }
@@ -200,6 +203,16 @@ fn lede(curve: &Curve, series: &Series<'_>) -> String {
 
 fn superlinear(findings: &Findings, axis: Axis) -> Vec<String> {
     findings.superlinear.iter().map(|step| words::superlinear(step, axis)).collect()
+}
+
+/// Why the load generator limits the throughput, where it does.
+fn bottleneck(findings: &Findings) -> Option<String> {
+    findings.generator.as_ref()?.bottleneck.as_ref().map(words::bottleneck)
+}
+
+/// What the collector cannot see.
+fn unseen(findings: &Findings) -> Vec<&'static str> {
+    findings.collector.cannot_see.iter().map(|one| words::caveat::unseen(*one)).collect()
 }
 
 /// Where the CPU goes.

@@ -51,9 +51,10 @@ fn header(profile: &Profile) -> Markup {
         (true, Some(_)) => "Trust: limited",
         _ => trust,
     };
-    let said = limited.map(|caveat| format!(": {}", caveat.text)).unwrap_or_default();
+    let said = limited.map(|one| format!(": {}", words::caveat::of_profile(&one.reason)));
+    let said = said.unwrap_or_default();
     let trust = Tag::of("p", "trust").with(&Tag::new("b").text(word).done()).text(&said).done();
-    let headline = Tag::new("h1").text(&profile.headline).done();
+    let headline = Tag::new("h1").text(&words::profile::headline(profile)).done();
     Tag::new("header").with(&name).with(&headline).with(&trust).done()
 }
 
@@ -139,7 +140,7 @@ fn cause(one: &ProfileCause) -> Markup {
         "{} cores, {} threads wait. {}.",
         number::cores(&cause.lost),
         number::plain(one.threads.value.0),
-        cause.evidence
+        words::evidence(&cause.evidence)
     );
     let mut out = Tag::new("h3").text(&heading).done();
     out.push(&Tag::new("p").text(&said).done());
@@ -193,8 +194,8 @@ fn measured(profile: &Profile) -> Markup {
         row("cost", cost);
     }
     let mut out = table.markup();
-    let caveats: Markup =
-        profile.caveats.iter().map(|one| Tag::new("li").text(&one.text).done()).collect();
+    let sentences = profile.caveats.iter().map(|one| words::caveat::of_profile(&one.reason));
+    let caveats: Markup = sentences.map(|one| Tag::new("li").text(&one).done()).collect();
     out.push(&Tag::new("ul").with(&caveats).done());
     out
 }

@@ -124,7 +124,7 @@ fn last(comparison: &Comparison, width: usize) -> Vec<Line> {
         tell(Style::Plain, &format!("Not alike: {unlike}"));
     }
     for caveat in &comparison.caveats {
-        tell(Style::Plain, caveat);
+        tell(Style::Plain, &words::caveat(caveat));
     }
     tell(Style::Plain, words::NO_PAIR);
     for answer in &comparison.conditions {

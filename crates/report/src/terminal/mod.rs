@@ -177,8 +177,10 @@ fn gains(findings: &Findings, axis: Axis, width: usize, most: usize) -> Vec<Line
 
 /// What has to be in sight at the end: the story in one sentence, and how far to trust it.
 fn foot(findings: &Findings, width: usize) -> Vec<Line> {
-    let mut lines: Vec<Line> =
-        wrap(&findings.headline, width).iter().map(|line| Line::new(Style::Bold, line)).collect();
+    let mut lines: Vec<Line> = wrap(&words::headline(findings), width)
+        .iter()
+        .map(|line| Line::new(Style::Bold, line))
+        .collect();
     lines.extend(bottleneck(findings, width));
     let trust = words::trust(findings);
     let style = match trust.word {
@@ -252,7 +254,7 @@ fn effort(findings: &Findings) -> String {
 /// That the load generator limits the throughput, where it does.
 fn bottleneck(findings: &Findings, width: usize) -> Vec<Line> {
     let reason = findings.generator.as_ref().and_then(|one| one.bottleneck.as_ref());
-    let Some(reason) = reason else { return Vec::new() };
-    let words = wrap(&format!("The load generator limits the throughput: {reason}"), width);
-    words.iter().map(|line| Line::new(Style::Bad, line)).collect()
+    let Some(reason) = reason.map(words::bottleneck) else { return Vec::new() };
+    let said = wrap(&format!("The load generator limits the throughput: {reason}"), width);
+    said.iter().map(|line| Line::new(Style::Bad, line)).collect()
 }

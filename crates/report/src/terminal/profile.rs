@@ -6,7 +6,7 @@ use crate::text;
 use crate::words;
 use kneepoint_vocab::Profile;
 use kneepoint_vocab::Ratio;
-use kneepoint_vocab::findings::{CoreLine, HolderState, Severity};
+use kneepoint_vocab::findings::{Caveat, CoreLine, HolderState, Severity};
 use kneepoint_vocab::profile::{ProfileCause, ThreadsLine};
 
 /// Lines of each part.
@@ -27,7 +27,7 @@ pub fn render(profile: &Profile, width: usize, colour: bool) -> String {
     lines.extend(threads(profile));
     lines.extend(causes(profile, width));
     lines.push(Line::default());
-    let headline = wrap(&profile.headline, width);
+    let headline = wrap(&words::profile::headline(profile), width);
     lines.extend(headline.iter().map(|line| Line::new(Style::Bold, line)));
     lines.extend(trust(profile, width));
     lines.iter().map(|line| line.render(width, colour) + "\n").collect()
@@ -193,7 +193,8 @@ fn trust(profile: &Profile, width: usize) -> Vec<Line> {
     };
     let cost = words::profile::cost(&profile.collector);
     let cost = cost.map(|cost| format!(" ({cost})")).unwrap_or_default();
-    let reason = limited.map(|caveat| format!(": {}", caveat.text)).unwrap_or_default();
+    let said = |caveat: &Caveat| format!(": {}", words::caveat::of_profile(&caveat.reason));
+    let reason = limited.map(said).unwrap_or_default();
     let style = if profile.trustworthy { Style::Plain } else { Style::Bad };
     let said = format!("{word}{cost}{reason}");
     wrap(&said, width).iter().map(|line| Line::new(style, line)).collect()

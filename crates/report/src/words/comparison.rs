@@ -5,7 +5,8 @@ use crate::number;
 use crate::text;
 use kneepoint_vocab::Comparison;
 use kneepoint_vocab::comparison::{
-    Answer, ComparedRun, ConditionAnswer, LevelRatio, PriceLine, PricePair, RatioVerdict, RunPair,
+    Answer, ComparedRun, ComparisonCaveat, ConditionAnswer, ConditionPlace, LevelRatio, PriceLine,
+    PricePair, RatioVerdict, RunPair,
 };
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::{Estimate, Level, Seconds};
@@ -143,12 +144,58 @@ pub(crate) fn unlike(comparison: &Comparison) -> Vec<String> {
     out
 }
 
+/// What limits a comparison, in a sentence.
+pub(crate) fn caveat(caveat: &ComparisonCaveat) -> String {
+    match caveat {
+        ComparisonCaveat::NotTrustworthy { run } => {
+            format!("{run} is not trustworthy: its own report says why.")
+        }
+        ComparisonCaveat::SingleRepetition { run } => {
+            format!("{run} has a single repetition: no interval.")
+        }
+        ComparisonCaveat::FewStarts { run, starts } => {
+            let starts =
+                if *starts == 1 { "one start".to_owned() } else { counted(*starts, "start") };
+            format!(
+                "{run} was measured on {starts} of the system: its intervals are widened by what \
+                 another start may differ."
+            )
+        }
+        ComparisonCaveat::FewRepetitions { run, blocks } => {
+            format!("{run} has {blocks} repetitions: wide intervals.")
+        }
+        ComparisonCaveat::OtherTool { run } => {
+            format!("{run} was measured by another tool: no causes are known.")
+        }
+        ComparisonCaveat::CutShort { run } => {
+            format!("{run} did not run to its end: what it had measured is compared.")
+        }
+        ComparisonCaveat::CommandsDiffer => {
+            "The commands differ: that both count the same is for you to know.".to_owned()
+        }
+        ComparisonCaveat::LevelsLeftOut => {
+            "Levels that only one of the runs has are left out.".to_owned()
+        }
+    }
+}
+
+/// `after at 8 clients on 2 cores`.
+fn at_place(place: &ConditionPlace) -> String {
+    let run = text::disarm(&place.run);
+    let clients = counted(place.clients, "client");
+    match (place.peak, place.cores) {
+        (true, _) => format!("{run} at the peak"),
+        (false, None) => format!("{run} at {clients}"),
+        (false, Some(cores)) => format!("{run} at {clients} on {cores} cores"),
+    }
+}
+
 /// `throughput < -5%: holds: after at 8 clients is 0.80× [0.75–0.85]`.
 pub(crate) fn answer(answer: &ConditionAnswer) -> String {
-    let place = text::disarm(&answer.place);
-    let found =
-        answer.ratio.as_ref().map(|ratio| format!(": {place} is {}", number::factor(ratio)));
-    let found = found.unwrap_or_else(|| format!(": there is {place}"));
+    let found = match (&answer.place, &answer.ratio) {
+        (Some(place), Some(ratio)) => format!(": {} is {}", at_place(place), number::factor(ratio)),
+        _ => ": there is no level that both runs have".to_owned(),
+    };
     let asked = text::disarm(&answer.asked);
     match answer.answer {
         Answer::Holds => format!("{asked} holds{found}."),

@@ -1,20 +1,29 @@
 //! The words for what findings name by kind, the same in every format.
 
 mod aside;
+mod cause;
+pub(crate) mod caveat;
 pub(crate) mod comparison;
 mod evidence;
+mod figures;
+mod headline;
+mod limits;
 mod loss;
 pub(crate) mod next;
 pub(crate) mod price;
 pub(crate) mod profile;
 pub(crate) mod stability;
+mod stalls;
 mod trust;
 
 pub(crate) use aside::{at_bound, busy_functions, idle_account, shared_out, superlinear};
+pub(crate) use cause::evidence;
 pub(crate) use evidence::{
     bench_price, counts, generator, imported, odd_sum, owner, precision, protocol, saturated,
     source, whole_percent,
 };
+pub(crate) use headline::headline;
+pub(crate) use limits::bottleneck;
 pub(crate) use loss::{Loss, busiest, functions, loss};
 pub(crate) use trust::{Trust, TrustWord, overhead, trust};
 

@@ -1,8 +1,12 @@
 //! Words of a profile, the same in every format.
 
+use super::figures;
 use crate::number;
-use kneepoint_vocab::findings::{Collector, LineKind};
-use kneepoint_vocab::{Profile, Ratio, Unit};
+use kneepoint_vocab::findings::{CauseKind, Collector, CoreLine, LineKind};
+use kneepoint_vocab::{Cores, Profile, Ratio, Unit};
+
+/// A line below this part of C, or of the threads, has no word in the headline.
+const LEAST: f64 = 0.01;
 
 /// What a line is. CPU of a function is neither more nor less than it should be: nobody knows.
 pub(crate) const fn kind(kind: LineKind) -> &'static str {
@@ -37,4 +41,82 @@ pub(crate) fn threads(profile: &Profile) -> String {
     let threads = profile.threads.0;
     let whole = (threads - threads.round()).abs() < 0.05;
     if whole { format!("{threads:.0}") } else { number::plain_mean(profile.threads) }
+}
+
+/// `Busy 9.8 of 16 cores; 3.1 idle for mutex in f; 3.1 idle with nothing to do, or for others.` It
+/// speaks of where time goes, never of scaling.
+pub(crate) fn headline(profile: &Profile) -> String {
+    if profile.windows == 0 {
+        return format!("Nothing was seen of {}.", profile.subject);
+    }
+    let mut text = where_cores_go(profile).join("; ") + ".";
+    if let Some(operations) = &profile.operations {
+        text += &format!(
+            " {} operations/s, {} of CPU each.",
+            figures::quantity(operations.rate.value),
+            figures::duration(operations.cpu.value)
+        );
+    }
+    let waits = profile.causes.iter().filter(|one| one.cause.kind != CauseKind::Scheduler);
+    if let Some(first) = waits.max_by(|a, b| a.threads.value.0.total_cmp(&b.threads.value.0))
+        && first.threads.value.0 >= LEAST * profile.threads.0
+    {
+        text += &format!(
+            " Of {} threads {} wait for {}.",
+            figures::quantity(profile.threads),
+            figures::quantity(first.threads.value),
+            first.cause.name
+        );
+    }
+    text
+}
+
+/// What is busy, and what idles for whom.
+fn where_cores_go(profile: &Profile) -> Vec<String> {
+    let least = |cores: Cores| cores.0 >= LEAST * profile.cores.0;
+    let busy = figures::quantity(profile.busy.value);
+    let mut parts = vec![format!("Busy {busy} of {} cores", figures::quantity(profile.cores))];
+    let lines = || profile.core_lines.iter();
+    let others = sum(lines().filter(|line| line.kind == LineKind::Others));
+    if least(others) {
+        parts.push(format!("{} used by others", figures::quantity(others)));
+    }
+    let (blamed, idle): (Vec<&CoreLine>, Vec<&CoreLine>) = lines()
+        .filter(|line| is_idle(line.kind))
+        .partition(|line| line.cause.is_some() && least(line.cores.value));
+    for line in blamed {
+        parts.push(format!("{} {}", figures::quantity(line.cores.value), line.label));
+    }
+    let rest = sum(idle);
+    if least(rest) {
+        let quantity = figures::quantity(rest);
+        parts.push(format!("{quantity} idle with nothing to do, or for others"));
+    }
+    parts
+}
+
+fn sum<'a>(lines: impl IntoIterator<Item = &'a CoreLine>) -> Cores {
+    lines.into_iter().map(|line| line.cores.value).sum()
+}
+
+/// Whether cores idle in such a line.
+const fn is_idle(kind: LineKind) -> bool {
+    match kind {
+        LineKind::IdleLock
+        | LineKind::IdleKernelLock
+        | LineKind::IdleDevice
+        | LineKind::IdleThread
+        | LineKind::IdleOther
+        | LineKind::IdleScheduler
+        | LineKind::IdleNoWork => true,
+        LineKind::Useful
+        | LineKind::ExtraCpu
+        | LineKind::Kernel
+        | LineKind::Generator
+        | LineKind::Interrupt
+        | LineKind::Others
+        | LineKind::Running
+        | LineKind::Runnable
+        | LineKind::Unaccounted => false,
+    }
 }

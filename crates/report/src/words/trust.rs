@@ -1,5 +1,6 @@
 //! How far to trust a run, in one line.
 
+use super::caveat;
 use super::{imported, precision, protocol, shared_out};
 use crate::number;
 use kneepoint_vocab::findings::Severity;
@@ -93,9 +94,9 @@ pub(crate) fn trust(findings: &Findings) -> Trust {
     figures.extend(protocol(findings));
     let all = findings.caveats.len();
     let reason = match (worst, dear) {
-        (Some(caveat), _) => {
+        (Some(worst), _) => {
             figures.extend((all > 1).then(|| format!("caveat 1 of {all}")));
-            Some(caveat.text.clone())
+            Some(caveat::of_run(&worst.reason))
         }
         (None, Some(_)) => Some("the collector takes more than 5 % of the throughput.".to_owned()),
         (None, None) => None,

@@ -1,8 +1,10 @@
 //! Causes and flame graphs of the synthetic findings.
 
 use super::about;
-use kneepoint_vocab::findings::{Cause, CauseKind, FlameNode, HolderState};
-use kneepoint_vocab::{CauseKey, Ratio, Seconds, VariantId};
+use kneepoint_vocab::findings::{
+    Cause, CauseEvidence, CauseKind, Charge, FlameNode, HolderState, WaitEvidence, WaitWork,
+};
+use kneepoint_vocab::{CauseKey, Cores, Level, PerSecond, Ratio, Seconds, VariantId};
 
 /// A name as C++ gives them.
 pub(super) const LONG: &str = "std::_Rb_tree<std::pair<std::basic_string<char, \
@@ -144,6 +146,14 @@ pub(super) fn causes() -> Vec<Cause> {
 }
 
 fn lock() -> Cause {
+    let mutex = WaitEvidence {
+        idle: Cores(0.88),
+        work: Some(WaitWork { cores: Cores(0.24), spins: false }),
+        rate: Some(PerSecond(61_200.0)),
+        mean: Seconds(22.4e-6),
+        holder: Some((HolderState::Running, Ratio(0.71))),
+        objects: 2,
+    };
     Cause {
         path: ["sqlite3BtreeEnter", "sqlite3VdbeEnter", "sqlite3_step", "transaction"]
             .map(str::to_owned)
@@ -168,8 +178,7 @@ fn lock() -> Cause {
             "lock-1",
             CauseKind::Lock,
             "mutex in sqlite3BtreeEnter",
-            "Both cores idle while every client but one waits for this mutex; 2 objects, one each \
-             start.",
+            Charge::Wait { wait: mutex },
         )
     }
 }
@@ -183,9 +192,12 @@ fn kernel() -> Cause {
             "kernel-1",
             CauseKind::Kernel,
             "kernel: futex",
-            "Sleeping and waking on the mutex costs 72 µs of kernel CPU per operation; one \
-             client pays \
-             none.",
+            Charge::Function {
+                cpu: Seconds(72e-6),
+                least: Seconds(0.0),
+                least_at: Some(Level { clients: 1, cores: 2 }),
+                cores: Cores(0.239),
+            },
         )
     }
 }
@@ -199,7 +211,7 @@ fn scheduler() -> Cause {
             "scheduler-1",
             CauseKind::Scheduler,
             "wake-up latency",
-            "A woken client waits 3 µs for an idle core to notice it.",
+            Charge::Scheduler { idle: Cores(0.06) },
         )
     }
 }
@@ -212,12 +224,12 @@ fn function() -> Cause {
             "function-1",
             CauseKind::Function,
             LONG,
-            "This function takes more CPU per operation than with one client.",
+            Charge::OtherFunctions { cores: Cores(0.01), stacks: true },
         )
     }
 }
 
-fn plain(id: &str, kind: CauseKind, name: &str, evidence: &str) -> Cause {
+fn plain(id: &str, kind: CauseKind, name: &str, charge: Charge) -> Cause {
     Cause {
         id: id.to_owned(),
         key: CauseKey::new(kind, name, ""),
@@ -235,7 +247,13 @@ fn plain(id: &str, kind: CauseKind, name: &str, evidence: &str) -> Cause {
         waker_stacks: None,
         stacks_complete: None,
         cured_by: None,
-        evidence: evidence.to_owned(),
+        evidence: CauseEvidence {
+            of: Cores(2.0),
+            charge,
+            served_by: None,
+            devices: Vec::new(),
+            workers: Vec::new(),
+        },
         follows_from: None,
     }
 }

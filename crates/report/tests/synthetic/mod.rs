@@ -8,12 +8,14 @@ pub(crate) mod server;
 pub(crate) mod treated;
 
 use kneepoint_vocab::findings::{
-    Caveat, Collector, CoreLedger, CoreLine, Curve, CurvePoint, Fit, FitParameter, Knee,
-    LevelLedger, LineKind, Noise, Protocol, Severity, Shape, ThreadLedger, ThreadLine,
+    CauseKind, Caveat, CaveatReason, Collector, Conclusion, CoreLedger, CoreLine, Curve,
+    CurvePoint, Fit, FitParameter, Knee, LevelLedger, LineKind, Noise, Protocol, Severity, Shape,
+    ThreadLedger, ThreadLine, Unseen,
 };
 use kneepoint_vocab::record::Host;
 use kneepoint_vocab::{
     Cores, Estimate, Findings, Latency, Level, Nanos, PerSecond, Ratio, Seconds, Tier, Unit,
+    VariantId,
 };
 
 /// Throughputs at 1, 2, 4, 8 and 16 clients with relative half widths.
@@ -46,13 +48,11 @@ pub(crate) fn findings() -> Findings {
         counts: None,
         stability: None,
         instruments: Vec::new(),
-        schema: 1,
+        schema: 2,
         recipe: "sqlite-shared-cache".to_owned(),
         summary: "In-memory SQLite, all clients on one shared page cache".to_owned(),
         operation: "transactions".to_owned(),
-        headline: "Stops scaling at 1 client; 78 % of the loss is one lock (sqlite3BtreeEnter); \
-                   private page caches give 4.05×."
-            .to_owned(),
+        conclusions: conclusions(),
         trustworthy: true,
         host: host(),
         protocol: protocol(),
@@ -75,6 +75,21 @@ pub(crate) fn findings() -> Findings {
         unsteady: Vec::new(),
         nameless: Vec::new(),
     }
+}
+
+fn conclusions() -> Vec<Conclusion> {
+    let (kind, name) = (CauseKind::Lock, Some("sqlite3BtreeEnter".to_owned()));
+    let knee = Knee { level: level(1), low: level(1), high: level(1), beyond_last: false };
+    vec![
+        Conclusion::StopsScaling { knee, throughput: about(10_712.0, 0.03) },
+        Conclusion::Loss { kind, name, share: about(0.784, 0.05) },
+        Conclusion::Cure {
+            variant: VariantId::new("private-cache"),
+            label: "private page caches".to_owned(),
+            ratio: Some(Estimate::of(4.05, 3.79, 4.34)),
+            proven: true,
+        },
+    ]
 }
 
 fn host() -> Host {
@@ -259,10 +274,7 @@ fn thread(index: usize, clients: u32, x: f64) -> ThreadLedger {
 fn collector() -> Collector {
     Collector {
         tier: Some(Tier::Full),
-        cannot_see: vec![
-            "locks taken without a futex wait (spin locks are CPU time here)".to_owned(),
-            "who held a lock that is not a priority-inheritance or robust mutex".to_owned(),
-        ],
+        cannot_see: vec![Unseen::UserSpins, Unseen::SharedHolders],
         programs: Some(Estimate::of(0.0181, 0.0174, 0.0189)),
         reader: Some(Ratio(0.004)),
         on_off: Some(Estimate::of(0.972, 0.948, 0.997)),
@@ -278,7 +290,10 @@ fn collector() -> Collector {
 }
 
 fn caveats() -> Vec<Caveat> {
-    let caveat = |severity, text: &str| Caveat { severity, text: text.to_owned() };
+    let caveat = |severity, text: &str| Caveat {
+        severity,
+        reason: CaveatReason::Remark { text: text.to_owned() },
+    };
     vec![
         caveat(
             Severity::Warning,

@@ -4,8 +4,8 @@
 use super::{about, findings};
 use kneepoint_vocab::fact::TaskOwner;
 use kneepoint_vocab::findings::{
-    CoresCurve, Counts, Curve, CurvePoint, DeviceLine, Generator, Knee, LevelInstruments, Noise,
-    PressureLine, Shape, TaskLine, Vmstat,
+    Conclusion, CoresCurve, Counts, Curve, CurvePoint, DeviceLine, Generator, Knee,
+    LevelInstruments, Noise, PressureLine, Shape, TaskLine, Vmstat,
 };
 use kneepoint_vocab::{
     Cores, Count, Estimate, Findings, Level, PerSecond, ProtocolName, Ratio, Seconds,
@@ -49,8 +49,8 @@ pub(crate) fn server() -> Findings {
     all.recipe = "mariadb-point-select".to_owned();
     "MariaDB under sysbench, on 1, 2 and 4 cores".clone_into(&mut all.summary);
     "queries".clone_into(&mut all.operation);
-    all.headline =
-        "Stops scaling at 8 clients on 4 cores; 78 % of the loss is one lock.".to_owned();
+    all.conclusions.truncate(2);
+    all.conclusions[0] = stops(Level { clients: 8, cores: 4 });
     all.host.cores = 4;
     all.by_cores = CURVES
         .iter()
@@ -112,7 +112,7 @@ pub(crate) fn imported() -> Findings {
     for point in &mut all.curve.points {
         (point.latency, point.switches, point.slices) = (None, None, 3);
     }
-    all.headline = "Stops scaling at 1 client, falls to 0.54× at 16.".to_owned();
+    all.conclusions = vec![stops(Level { clients: 1, cores: 2 })];
     (all.host.cores, all.host.memory) = (0, 0);
     for unknown in [&mut all.host.cpu, &mut all.host.kernel, &mut all.host.distribution] {
         unknown.clear();
@@ -123,6 +123,11 @@ pub(crate) fn imported() -> Findings {
     all.protocol.precision = Some(Ratio(0.031));
     all.protocol.elapsed = Seconds(0.0);
     all
+}
+
+fn stops(level: Level) -> Conclusion {
+    let knee = Knee { level, low: level, high: level, beyond_last: false };
+    Conclusion::StopsScaling { knee, throughput: about(9_870.0, 0.025) }
 }
 
 fn task(owner: TaskOwner, name: &str, [threads, cores, busiest]: [f64; 3]) -> TaskLine {

@@ -1,0 +1,187 @@
+//! What makes a cause one, in a line.
+
+use super::counted;
+use super::figures;
+use super::limits::saturated_thread;
+use kneepoint_vocab::findings::{CauseEvidence, Charge, WaitEvidence};
+use kneepoint_vocab::{Cores, Unit};
+
+/// `1.4 of 2 cores idle for it, 0.2 busy passing it on; 60k waits/s of 21.7 µs each`.
+pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
+    let mut text = charge(&evidence.charge, &figures::quantity(evidence.of));
+    if let Some(served) = &evidence.served_by {
+        text += &format!(
+            "; the waits are for {}, and {}, which serves them",
+            served.waits_for,
+            saturated_thread(&served.name, served.busiest)
+        );
+    }
+    for device in &evidence.devices {
+        let full = if device.full { "the full stage" } else { "not full" };
+        text += &format!(
+            "; {} is {full}: a request in flight {} of the time, {:.1} of them at once",
+            device.name,
+            figures::percent(device.busy),
+            device.in_flight.get()
+        );
+    }
+    for worker in &evidence.workers {
+        text += &format!("; {} works for it on {:.2} cores", worker.name, worker.cores.get());
+    }
+    text
+}
+
+fn charge(charge: &Charge, of: &str) -> String {
+    let quantity = |cores: &Cores| figures::quantity(*cores);
+    match charge {
+        Charge::Function { cpu, least, least_at, cores } => format!(
+            "{} of CPU for one operation here, {} at {}; {} of {of} cores",
+            figures::duration(*cpu),
+            figures::duration(*least),
+            least_at.map_or_else(String::new, |level| counted(level.clients, "client")),
+            quantity(cores)
+        ),
+        Charge::OtherFunctions { cores, stacks } => {
+            let why =
+                if *stacks { "no single function stands for" } else { "no stack tells apart" };
+            format!("{} of {of} cores go to extra CPU that {why}", quantity(cores))
+        }
+        Charge::Wait { wait } => waited(wait, of),
+        Charge::Scheduler { idle } => format!(
+            "{} of {of} cores idle while a thread was already woken for them",
+            quantity(idle)
+        ),
+        Charge::DearerGenerator { own, more } => format!(
+            "the load generator itself uses {} of {of} cores, {} more than an operation cost it \
+             where the system was cheapest",
+            quantity(own),
+            quantity(more)
+        ),
+        Charge::FullGenerator { own, idle } => generator(*own, *idle, of),
+    }
+}
+
+fn generator(own: Cores, idle: Cores, of: &str) -> String {
+    let (used, unused) = (figures::quantity(own), figures::quantity(idle));
+    match (own.get() > 0.0, idle.get() > 0.0) {
+        (true, true) => format!(
+            "the load generator itself uses {used} of {of} cores, {unused} idle for its next \
+             request"
+        ),
+        (false, true) => format!("{unused} of {of} cores idle for the next request"),
+        _ => format!("the load generator itself uses {used} of {of} cores"),
+    }
+}
+
+fn waited(wait: &WaitEvidence, of: &str) -> String {
+    let mut text = format!("{} of {of} cores idle for it", figures::quantity(wait.idle));
+    if let Some(work) = &wait.work {
+        let how = if work.spins { "spinning for it" } else { "passing it on" };
+        text += &format!(", {} busy {how}", figures::quantity(work.cores));
+    }
+    if let Some(rate) = wait.rate {
+        let (rate, mean) = (figures::quantity(rate), figures::duration(wait.mean));
+        text += &format!("; {rate} waits/s of {mean} each");
+    }
+    if let Some((state, share)) = wait.holder {
+        text += &format!("; holder {} in {}", state.as_str(), figures::percent(share));
+    }
+    if wait.objects > 1 {
+        text += &format!("; {} objects", wait.objects);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_vocab::findings::{DeviceStage, DeviceWorker, HolderState, ServedBy, WaitWork};
+    use kneepoint_vocab::{Count, Level, PerSecond, Ratio, Seconds};
+
+    fn said(charge: Charge) -> String {
+        let (devices, workers) = (Vec::new(), Vec::new());
+        evidence(&CauseEvidence { of: Cores(2.0), charge, served_by: None, devices, workers })
+    }
+
+    #[test]
+    fn a_wait_says_what_idles_and_what_works_for_it() {
+        let wait = |work, objects| {
+            let wait = WaitEvidence {
+                idle: Cores(1.4),
+                work,
+                rate: Some(PerSecond(60_000.0)),
+                mean: Seconds(21.7e-6),
+                holder: Some((HolderState::Running, Ratio(0.9))),
+                objects,
+            };
+            Charge::Wait { wait }
+        };
+        let passing = WaitWork { cores: Cores(0.2), spins: false };
+        assert_eq!(
+            said(wait(Some(passing), 1)),
+            "1.4 of 2 cores idle for it, 0.2 busy passing it on; 60k waits/s of 21.7 µs each; \
+             holder running in 90 %"
+        );
+        let spinning = WaitWork { cores: Cores(1.0), spins: true };
+        let text = said(wait(Some(spinning), 2));
+        assert!(text.contains(", 1 busy spinning for it;") && text.ends_with("; 2 objects"));
+    }
+
+    #[test]
+    fn extra_cpu_is_held_against_where_it_is_least() {
+        let function = Charge::Function {
+            cpu: Seconds(900e-6),
+            least: Seconds(300e-6),
+            least_at: Some(Level { clients: 1, cores: 2 }),
+            cores: Cores(0.6),
+        };
+        let wanted = "900 µs of CPU for one operation here, 300 µs at 1 client; 0.6 of 2 cores";
+        assert_eq!(said(function), wanted);
+        let others = |stacks| said(Charge::OtherFunctions { cores: Cores(0.55), stacks });
+        let wanted = "0.55 of 2 cores go to extra CPU that no single function stands for";
+        assert_eq!(others(true), wanted);
+        assert!(others(false).ends_with("no stack tells apart"));
+    }
+
+    #[test]
+    fn a_generator_says_what_of_it_is_lost() {
+        let full = |own, idle| said(Charge::FullGenerator { own: Cores(own), idle: Cores(idle) });
+        let uses = "the load generator itself uses 0.97 of 2 cores";
+        assert_eq!(full(0.97, 0.7), format!("{uses}, 0.7 idle for its next request"));
+        assert_eq!(full(0.97, 0.0), uses);
+        assert_eq!(full(0.0, 0.7), "0.7 of 2 cores idle for the next request");
+        let dearer = Charge::DearerGenerator { own: Cores(0.5), more: Cores(0.27) };
+        assert!(said(dearer).contains("0.5 of 2 cores, 0.27 more than an operation cost it"));
+        let woken = said(Charge::Scheduler { idle: Cores(0.1) });
+        assert_eq!(woken, "0.1 of 2 cores idle while a thread was already woken for them");
+    }
+
+    #[test]
+    fn whoever_serves_the_waits_is_named_behind_them() {
+        let all = CauseEvidence {
+            of: Cores(2.0),
+            charge: Charge::Scheduler { idle: Cores(1.0) },
+            served_by: Some(ServedBy {
+                waits_for: "a device".to_owned(),
+                name: "kworker loop0".to_owned(),
+                busiest: Cores(0.98),
+            }),
+            devices: vec![DeviceStage {
+                name: "loop4".to_owned(),
+                full: true,
+                busy: Ratio(0.97),
+                in_flight: Count(9.0),
+            }],
+            workers: vec![DeviceWorker { name: "kworker loop4".to_owned(), cores: Cores(0.4) }],
+        };
+        let text = evidence(&all);
+        for part in [
+            "; the waits are for a device, and kworker loop0 is saturated (98 % of a core), which \
+             serves them",
+            "; loop4 is the full stage: a request in flight 97 % of the time, 9.0 of them at once",
+            "; kworker loop4 works for it on 0.40 cores",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

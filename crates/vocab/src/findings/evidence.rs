@@ -1,0 +1,129 @@
+//! What makes a cause one, in figures. The words are the report's.
+
+use super::HolderState;
+use crate::plan::Level;
+use crate::units::{Cores, Count, PerSecond, Ratio, Seconds};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What makes a cause one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CauseEvidence {
+    /// C at the level.
+    pub of: Cores,
+    /// What the lost cores do or wait for.
+    pub charge: Charge,
+    /// The saturated thread that serves the waits, where there is one.
+    pub served_by: Option<ServedBy>,
+    /// Devices that the waits are for.
+    pub devices: Vec<DeviceStage>,
+    /// Threads of the kernel that work for these devices.
+    pub workers: Vec<DeviceWorker>,
+}
+
+/// What the lost cores do or wait for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "charge", rename_all = "kebab-case")]
+pub enum Charge {
+    /// Extra CPU of one function, or of one way into the kernel.
+    Function {
+        /// CPU that one takes here.
+        cpu: Seconds,
+        /// CPU that one takes where it takes least.
+        least: Seconds,
+        /// That level, where there is one.
+        least_at: Option<Level>,
+        /// Lost cores.
+        cores: Cores,
+    },
+    /// Extra CPU that no single function stands for.
+    OtherFunctions {
+        /// Lost cores.
+        cores: Cores,
+        /// Whether there were stacks to tell functions apart.
+        stacks: bool,
+    },
+    /// Cores idle for a wait, and CPU that it brings with it.
+    Wait {
+        /// Its figures.
+        wait: WaitEvidence,
+    },
+    /// Cores idle beside threads that were woken for them.
+    Scheduler {
+        /// So many.
+        idle: Cores,
+    },
+    /// The load generator takes more than where the system was cheapest.
+    DearerGenerator {
+        /// Cores that it uses.
+        own: Cores,
+        /// What of them is more.
+        more: Cores,
+    },
+    /// The load generator has no more to give.
+    FullGenerator {
+        /// Cores that it uses.
+        own: Cores,
+        /// Cores that idle for its next request.
+        idle: Cores,
+    },
+}
+
+/// What a wait costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitEvidence {
+    /// Cores that idle for it.
+    pub idle: Cores,
+    /// Cores that work for it, where they are worth a word.
+    pub work: Option<WaitWork>,
+    /// Waits each second, where these were counted.
+    pub rate: Option<PerSecond>,
+    /// Their mean length.
+    pub mean: Seconds,
+    /// What holders were doing most often when a wait began, and in what share.
+    pub holder: Option<(HolderState, Ratio)>,
+    /// Objects that are one cause together.
+    pub objects: u32,
+}
+
+/// Cores that work for a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitWork {
+    /// How many.
+    pub cores: Cores,
+    /// Whether they spin; else they pass the lock on.
+    pub spins: bool,
+}
+
+/// A saturated thread that serves waits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServedBy {
+    /// What the waits are for.
+    pub waits_for: String,
+    /// The thread's name.
+    pub name: String,
+    /// Cores that it kept busy.
+    pub busiest: Cores,
+}
+
+/// A device that waits are for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceStage {
+    /// Its name.
+    pub name: String,
+    /// Whether it passes on no more, however many wait.
+    pub full: bool,
+    /// Share of time with a request in flight.
+    pub busy: Ratio,
+    /// Mean number of requests in flight.
+    pub in_flight: Count,
+}
+
+/// A thread of the kernel that works for a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceWorker {
+    /// Its name.
+    pub name: String,
+    /// Cores that it keeps busy.
+    pub cores: Cores,
+}
