@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{Cause, CauseKind, Charge};
+use kneepoint_vocab::findings::{Cause, CauseKind, Charge, CoreName};
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::*;
 
@@ -76,7 +76,8 @@ fn a_generator_is_a_cause_by_what_it_takes_more() {
     };
     assert_eq!(more, generator.lost.value);
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
-    let lines = focus.core.lines.iter().filter(|line| line.label.starts_with("load generator"));
+    let of_generator = [CoreName::Generator, CoreName::DearerGenerator];
+    let lines = focus.core.lines.iter().filter(|line| of_generator.contains(&line.name));
     let causes: Vec<Option<&str>> = lines.map(|line| line.cause.as_deref()).collect();
     assert_eq!(causes, [None, Some("generator-1")]);
     assert!(focus.core.unaccounted.0 < 1e-6);

@@ -30,12 +30,16 @@ fn story(findings: &Findings) -> String {
         lines.push(format!("{} clients, {} cores", ledger.level.clients, ledger.level.cores));
         for line in &ledger.core.lines {
             let cause = line.cause.as_deref().unwrap_or("-");
-            lines.push(format!("  {:.3} cores {} ({cause})", line.cores.value.0, line.label));
+            lines.push(format!(
+                "  {:.3} cores {} ({cause})",
+                line.cores.value.0,
+                brief(&line.name)
+            ));
         }
         for line in &ledger.thread.lines {
             let cause = line.cause.as_deref().unwrap_or("-");
             let micros = line.per_operation.value.0 * 1e6;
-            lines.push(format!("  {micros:.1} µs {} ({cause})", line.label));
+            lines.push(format!("  {micros:.1} µs {} ({cause})", brief(&line.name)));
         }
     }
     for cause in &findings.causes {

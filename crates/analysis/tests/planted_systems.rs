@@ -6,7 +6,8 @@ mod common;
 use common::*;
 use kneepoint_analysis::analyse;
 use kneepoint_vocab::findings::{
-    Bottleneck, CauseKind, CaveatReason, Charge, Conclusion, Findings, LineKind,
+    Bottleneck, CauseKind, CaveatReason, Charge, Conclusion, CoreName, Findings, LineKind,
+    ThreadName,
 };
 use kneepoint_vocab::units::{Count, Nanos};
 use kneepoint_vocab::*;
@@ -76,11 +77,10 @@ fn waiting_for_a_request_is_the_generator_s_turn() {
         |kind: CauseKind| matches!(kind, CauseKind::Thread | CauseKind::Generator);
     assert!(!findings.causes.iter().any(|cause| threads_or_generator(cause.kind)));
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
-    let core = focus.core.lines.iter().find(|line| line.label.contains("no request")).unwrap();
+    let core = focus.core.lines.iter().find(|line| line.name == CoreName::NoRequest).unwrap();
     assert!((core.cores.value.0 - 1.67).abs() < 0.01);
     assert_eq!(core.cause, None);
-    let thread =
-        focus.thread.lines.iter().find(|line| line.label.contains("next request")).unwrap();
+    let thread = focus.thread.lines.iter().find(|line| line.name == ThreadName::NoRequest).unwrap();
     assert_eq!(thread.kind, LineKind::IdleNoWork);
     assert!(focus.thread.unaccounted.0 < 1e-6 && focus.core.unaccounted.0 < 1e-6);
 }

@@ -4,7 +4,7 @@ mod synthetic;
 
 use kneepoint_report::{html, terminal, text};
 use kneepoint_vocab::findings::{
-    Bottleneck, CaveatReason, Conclusion, DeviceWorker, FlameNode, ServedBy,
+    Bottleneck, CaveatReason, Conclusion, CoreName, DeviceWorker, FlameNode, ServedBy, ThreadName,
 };
 use kneepoint_vocab::{Cores, Estimate, Findings, Level};
 use proptest::prelude::*;
@@ -45,8 +45,8 @@ fn named(name: &str) -> Findings {
     findings.curve.fits[0].not_identifiable = Some(put());
     findings.by_cores[2].curve.fits = findings.curve.fits.clone();
     for ledger in &mut findings.ledgers {
-        ledger.core.lines[1].label = put();
-        ledger.thread.lines[0].label = put();
+        ledger.core.lines[1].name = CoreName::Wait { name: put() };
+        ledger.thread.lines[0].name = ThreadName::Wait { name: put() };
     }
     for cause in &mut findings.causes {
         cause.name = put();

@@ -1,6 +1,6 @@
 //! What the comparison of several runs concluded.
 
-use crate::findings::{Estimate, LineKind};
+use crate::findings::{CoreName, Estimate, LineKind};
 use crate::plan::Level;
 use crate::units::{PerSecond, Ratio, Seconds};
 use schemars::JsonSchema;
@@ -168,16 +168,30 @@ pub struct PricePair {
 /// A part of the price of an operation in two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PriceLine {
-    /// Its name: a cause, or a line of the core ledger.
-    pub label: String,
+    /// Which part: a cause in either run, or a line of the core ledger.
+    pub part: ComparedPart,
     /// Its kind; of a cause, that of its greatest line.
     pub kind: LineKind,
-    /// Whether it is a cause in either run.
-    pub cause: bool,
     /// In the first run; absent where that has no such line.
     pub over: Option<Estimate<Seconds>>,
     /// In the run; absent where that has no such line.
     pub run: Option<Estimate<Seconds>>,
+}
+
+/// What a part of the price is paid for, in two runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "part", rename_all = "kebab-case")]
+pub enum ComparedPart {
+    /// A cause in either run.
+    Cause {
+        /// Its name, in the first run where that has it.
+        name: String,
+    },
+    /// A line of the core ledger that is no cause.
+    Line {
+        /// What it counts.
+        name: CoreName,
+    },
 }
 
 /// A condition in which runs differ.

@@ -4,6 +4,7 @@ mod caveat;
 mod conclusion;
 mod curve;
 mod evidence;
+mod line;
 pub mod price;
 
 use crate::fact::{Tier, WaitReason};
@@ -31,6 +32,7 @@ pub use curve::Curve;
 pub use evidence::{
     CauseEvidence, Charge, DeviceStage, DeviceWorker, ServedBy, WaitEvidence, WaitWork,
 };
+pub use line::{CoreName, ThreadName, ThreadsName};
 use price::Price;
 
 /// Everything that a report can say about a run.
@@ -341,8 +343,8 @@ pub enum LineKind {
 pub struct CoreLine {
     /// Its kind.
     pub kind: LineKind,
-    /// Its words, e.g. `idle for sqlite3BtreeEnter`.
-    pub label: String,
+    /// What it counts.
+    pub name: CoreName,
     /// Cores.
     pub cores: Estimate<Cores>,
     /// The cause it belongs to, by [`Cause::id`].
@@ -372,8 +374,8 @@ pub struct CoreLedger {
 pub struct ThreadLine {
     /// Its kind.
     pub kind: LineKind,
-    /// Its words.
-    pub label: String,
+    /// What it counts.
+    pub name: ThreadName,
     /// Thread-seconds for one operation.
     pub per_operation: Estimate<Seconds>,
     /// The cause it belongs to.

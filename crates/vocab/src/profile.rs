@@ -1,7 +1,9 @@
 //! What a profile concluded: one level of a system that ran already. Nothing in it speaks of
 //! scaling, and of operations only where somebody counted them.
 
-use crate::findings::{Cause, Caveat, Collector, CoreLine, Estimate, FlameNode, LineKind};
+use crate::findings::{
+    Cause, Caveat, Collector, CoreLine, Estimate, FlameNode, LineKind, ThreadsName,
+};
 use crate::instruments::LevelInstruments;
 use crate::record::{Host, StoppedBy};
 use crate::units::{Cores, Count, PerSecond, Ratio, Seconds};
@@ -69,8 +71,8 @@ pub struct Operations {
 pub struct ThreadsLine {
     /// Its kind.
     pub kind: LineKind,
-    /// Its words.
-    pub label: String,
+    /// What they did.
+    pub name: ThreadsName,
     /// How many threads did it, in the mean: thread-seconds each second.
     pub threads: Estimate<Count>,
     /// Thread-seconds for one operation; absent where nobody counted.

@@ -2,12 +2,12 @@
 //!
 //! The core ledger divided by X: its lines add up to C ÷ X, idle cores included. Lines of one cause
 //! are one part. Parts of two runs meet by the keys of their causes, which outlive a start, and go
-//! by the name that the first run has for them; lines that are no cause meet by their words.
+//! by the name that the first run has for them; lines that are no cause meet by what they count.
 
 use super::{Run, points};
 use crate::number::{estimate, quotient};
-use kneepoint_vocab::comparison::{PriceLine, PricePair};
-use kneepoint_vocab::findings::{CoreLine, LevelLedger, LineKind};
+use kneepoint_vocab::comparison::{ComparedPart, PriceLine, PricePair};
+use kneepoint_vocab::findings::{Cause, CauseKind, CoreLine, CoreName, LevelLedger, LineKind};
 use kneepoint_vocab::units::{PerSecond, Seconds};
 use kneepoint_vocab::{CauseKey, Estimate, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,22 +36,18 @@ pub(super) fn price(
     let focus = ledgers.iter().filter(|ledger| ledger.level == first.findings.focus);
     let (under, over) =
         focus.chain(ledgers.iter().rev()).find_map(|one| Some((one, there(one.level)?)))?;
-    let names: BTreeSet<&str> = [first, run].into_iter().flat_map(names).collect();
+    let causes: Vec<&Cause> =
+        [first, run].into_iter().flat_map(|run| &run.findings.causes).collect();
     let keys = keys(first);
-    let one = Prices::of(first, under, &names, &keys)?;
-    let other = Prices::of(run, over, &names, &keys)?;
+    let one = Prices::of(first, under, &causes, &keys)?;
+    let other = Prices::of(run, over, &causes, &keys)?;
     Some(PricePair {
         level: over.level,
         over_level: under.level,
-        lines: lines(&one, &other, &names),
+        lines: lines(&one, &other),
         over: one.whole,
         run: other.whole,
     })
-}
-
-/// Names of the causes of a run.
-fn names<'a>(run: &Run<'a>) -> impl Iterator<Item = &'a str> {
-    run.findings.causes.iter().map(|cause| cause.name.as_str())
 }
 
 /// Names of the causes of a run, by their keys.
@@ -61,14 +57,14 @@ fn keys<'a>(run: &Run<'a>) -> BTreeMap<&'a CauseKey, &'a str> {
 
 struct Prices {
     whole: Estimate<Seconds>,
-    parts: BTreeMap<String, Part>,
+    parts: BTreeMap<ComparedPart, Part>,
 }
 
 impl Prices {
     fn of(
         run: &Run<'_>,
         ledger: &LevelLedger,
-        names: &BTreeSet<&str>,
+        causes: &[&Cause],
         keys: &BTreeMap<&CauseKey, &str>,
     ) -> Option<Self> {
         let point = points(run).into_iter().find(|point| point.level == ledger.level)?;
@@ -76,10 +72,10 @@ impl Prices {
         if x.value.0 <= 0.0 {
             return None;
         }
-        let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+        let mut parts: BTreeMap<ComparedPart, Part> = BTreeMap::new();
         for line in &ledger.core.lines {
             let price = of_line(line, &x);
-            let part = parts.entry(name(run, line, names, keys)).or_insert(Part {
+            let part = parts.entry(part(run, line, causes, keys)).or_insert(Part {
                 kind: line.kind,
                 greatest: 0.0,
                 value: 0.0,
@@ -98,8 +94,8 @@ impl Prices {
         Some(Self { whole: estimate(whole(x.value), whole(x.high), whole(x.low)), parts })
     }
 
-    fn of_part(&self, name: &str) -> Option<Estimate<Seconds>> {
-        let part = self.parts.get(name)?;
+    fn of_part(&self, part: &ComparedPart) -> Option<Estimate<Seconds>> {
+        let part = self.parts.get(part)?;
         let (low, high) = (part.value - part.below.sqrt(), part.value + part.above.sqrt());
         Some(estimate(part.value, low, high))
     }
@@ -116,42 +112,50 @@ fn of_line(line: &CoreLine, x: &Estimate<PerSecond>) -> Estimate<Seconds> {
     estimate(value, value - below, value + above)
 }
 
-/// The cause that a line belongs to, by name: its own, or one of either run whose name its label
-/// ends with. Else its label.
-fn name(
+/// The cause that a line belongs to: its own, or one of either run that it counts the waits or the
+/// work of. Else the line.
+fn part(
     run: &Run<'_>,
     line: &CoreLine,
-    names: &BTreeSet<&str>,
+    causes: &[&Cause],
     keys: &BTreeMap<&CauseKey, &str>,
-) -> String {
+) -> ComparedPart {
     let own = line.cause.as_ref().and_then(|id| {
         let mut causes = run.findings.causes.iter();
         let cause = causes.find(|cause| &cause.id == id)?;
         Some(keys.get(&cause.key).map_or_else(|| cause.name.clone(), |name| (*name).to_owned()))
     });
-    let of_label = || {
-        let label = &line.label;
-        let ends = |name: &&&str| {
-            label.strip_suffix(**name).is_some_and(|rest| rest.is_empty() || rest.ends_with(' '))
-        };
-        names.iter().filter(ends).max_by_key(|name| name.len()).map(|name| (*name).to_owned())
-    };
-    own.or_else(of_label).unwrap_or_else(|| line.label.clone())
+    let counted = || causes.iter().find(|cause| counts(&line.name, cause));
+    match own.or_else(|| counted().map(|cause| cause.name.clone())) {
+        Some(name) => ComparedPart::Cause { name },
+        None => ComparedPart::Line { name: line.name.clone() },
+    }
 }
 
-fn lines(one: &Prices, other: &Prices, names: &BTreeSet<&str>) -> Vec<PriceLine> {
-    let all: BTreeSet<&String> = one.parts.keys().chain(other.parts.keys()).collect();
+/// Whether a line counts what a cause is.
+fn counts(line: &CoreName, cause: &Cause) -> bool {
+    match line {
+        CoreName::Wait { name } => &cause.name == name,
+        CoreName::Function { name, lock } => {
+            lock.as_ref() == Some(&cause.name) || &cause.name == name
+        }
+        CoreName::Generator => cause.kind == CauseKind::Generator,
+        _ => false,
+    }
+}
+
+fn lines(one: &Prices, other: &Prices) -> Vec<PriceLine> {
+    let all: BTreeSet<&ComparedPart> = one.parts.keys().chain(other.parts.keys()).collect();
     let mut lines: Vec<PriceLine> = all
         .into_iter()
-        .filter_map(|label| {
-            let kind = one.parts.get(label).or_else(|| other.parts.get(label))?.kind;
-            let cause = names.contains(label.as_str());
-            let (over, run) = (one.of_part(label), other.of_part(label));
-            Some(PriceLine { label: label.clone(), kind, cause, over, run })
+        .filter_map(|part| {
+            let kind = one.parts.get(part).or_else(|| other.parts.get(part))?.kind;
+            let (over, run) = (one.of_part(part), other.of_part(part));
+            Some(PriceLine { part: part.clone(), kind, over, run })
         })
         .collect();
     let value = |price: &Option<Estimate<Seconds>>| price.map_or(0.0, |price| price.value.0);
     let change = |line: &PriceLine| (value(&line.run) - value(&line.over)).abs();
-    lines.sort_by(|a, b| change(b).total_cmp(&change(a)).then_with(|| a.label.cmp(&b.label)));
+    lines.sort_by(|a, b| change(b).total_cmp(&change(a)).then_with(|| a.part.cmp(&b.part)));
     lines
 }

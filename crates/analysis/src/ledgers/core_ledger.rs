@@ -8,7 +8,7 @@ use crate::ledgers::slices::Functions;
 use crate::number::{finite, quotient};
 use crate::waits::groups::Groups;
 use kneepoint_vocab::Estimate;
-use kneepoint_vocab::findings::{CoreLedger, CoreLine, IdleAccount, LineKind};
+use kneepoint_vocab::findings::{CoreLedger, CoreLine, CoreName, IdleAccount, LineKind};
 use kneepoint_vocab::units::{Cores, Ratio, Seconds};
 use std::collections::BTreeMap;
 
@@ -18,9 +18,6 @@ const LEAST_LINE: f64 = 0.01;
 const ROUNDING: f64 = 1e-9;
 /// Functions with a line of their own, at most.
 const MOST_FUNCTIONS: usize = 6;
-
-/// Idle between two requests.
-const NO_REQUEST: &str = "idle: no request was there (the load generator's turn)";
 
 /// What a line of the core ledger stands for; a cause is charged by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,69 +99,68 @@ impl Lines<'_> {
     fn add(
         &mut self,
         kind: LineKind,
-        label: impl Into<String>,
+        name: CoreName,
         slot: Option<Slot>,
         quantity: impl Fn(&Row, &Balance) -> f64,
     ) {
         let cores: Estimate<Cores> = self.accounts.estimate(self.account, quantity);
         if cores.value.0.abs() > ROUNDING * self.account.balance.total {
             let cause = slot.and_then(|slot| self.charged.cause(slot));
-            self.lines.push(CoreLine { kind, label: label.into(), cores, cause });
+            self.lines.push(CoreLine { kind, name, cores, cause });
         }
     }
 
-    fn functions(&mut self, functions: &Functions) {
+    fn functions(&mut self, functions: &Functions, groups: &Groups) {
         let shown = shown_functions(&self.account.balance, functions);
         for function in &shown {
             let what = &functions.list[*function];
-            self.add(what.kind, &what.label, Some(slot_of(what, *function)), |_, b| {
+            let lock = what.lock.map(|group| groups.list[group].name.clone());
+            let name = CoreName::Function { name: what.label.clone(), lock };
+            self.add(what.kind, name, Some(slot_of(what, *function)), |_, b| {
                 extra_cpu_of(b, *function)
             });
         }
-        let label = if self.account.balance.by_function.is_none() {
-            "extra CPU (no stacks)"
+        let name = if self.account.balance.by_function.is_none() {
+            CoreName::Unnamed
         } else if shown.is_empty() {
-            "extra CPU, spread over functions"
+            CoreName::SpreadFunctions
         } else {
-            "other functions"
+            CoreName::OtherFunctions
         };
-        self.add(LineKind::ExtraCpu, label, Some(Slot::OtherFunctions), |_, b| {
+        self.add(LineKind::ExtraCpu, name, Some(Slot::OtherFunctions), |_, b| {
             other_extra_cpu(b, &shown)
         });
     }
 
     /// What the generator takes above its usual price has a line of its own where it is a cause.
     fn generator(&mut self) {
-        let (label, kind) = ("load generator", LineKind::Generator);
+        let (name, kind) = (CoreName::Generator, LineKind::Generator);
         if self.charged.generator_full || self.charged.cause(Slot::Generator).is_none() {
             let slot = self.charged.generator_full.then_some(Slot::Generator);
-            return self.add(kind, label, slot, |_, b| b.generator);
+            return self.add(kind, name, slot, |_, b| b.generator);
         }
-        self.add(kind, label, None, |_, b| b.generator - b.generator_extra);
-        self.add(kind, "load generator, more than usual", Some(Slot::Generator), |_, b| {
-            b.generator_extra
-        });
+        self.add(kind, name, None, |_, b| b.generator - b.generator_extra);
+        self.add(kind, CoreName::DearerGenerator, Some(Slot::Generator), |_, b| b.generator_extra);
     }
 
     fn idle(&mut self, groups: &Groups) {
         let shown = shown_groups(&self.account.balance);
         for group in &shown {
             let what = &groups.list[*group];
-            self.add(what.line, format!("idle for {}", what.name), Some(Slot::Group(*group)), {
-                |_, b| b.idle[*group]
-            });
+            let name = CoreName::Wait { name: what.name.clone() };
+            self.add(what.line, name, Some(Slot::Group(*group)), |_, b| b.idle[*group]);
         }
         let turn = self.charged.generator_full.then_some(Slot::Generator);
-        self.add(LineKind::IdleNoWork, NO_REQUEST, turn, |_, b| b.no_request);
-        self.add(LineKind::IdleScheduler, "idle beside runnable threads", Some(Slot::Scheduler), {
+        self.add(LineKind::IdleNoWork, CoreName::NoRequest, turn, |_, b| b.no_request);
+        self.add(LineKind::IdleScheduler, CoreName::Scheduler, Some(Slot::Scheduler), {
             |_, b| b.scheduler
         });
-        self.add(LineKind::IdleOther, "idle for other waits", None, |_, b| {
+        self.add(LineKind::IdleOther, CoreName::OtherWaits, None, |_, b| {
             let rest =
                 |(group, idle): (usize, &f64)| if shown.contains(&group) { 0.0 } else { *idle };
             b.idle.iter().enumerate().map(rest).sum()
         });
-        self.add(LineKind::IdleNoWork, "idle for want of clients", None, |_, b| b.unused);
+        self.add(LineKind::IdleNoWork, CoreName::Unused, None, |_, b| b.unused);
     }
 }
 
@@ -177,16 +173,16 @@ pub(crate) fn core_ledger(
     charged: &Charged<'_>,
 ) -> CoreLedger {
     let mut lines = Lines { accounts, account, charged, lines: Vec::new() };
-    lines.add(LineKind::Useful, "useful", None, |_, b| b.useful);
-    lines.functions(functions);
+    lines.add(LineKind::Useful, CoreName::Useful, None, |_, b| b.useful);
+    lines.functions(functions, groups);
     lines.generator();
-    lines.add(LineKind::Kernel, "kernel threads", None, |_, b| b.kernel);
-    lines.add(LineKind::Interrupt, "steal by the hypervisor", None, |_, b| b.steal);
-    lines.add(LineKind::Interrupt, "interrupts", None, |_, b| b.irq);
-    lines.add(LineKind::Others, "other processes", None, |_, b| b.others);
-    lines.add(LineKind::Others, "Kneepoint itself", None, |_, b| b.kneepoint);
+    lines.add(LineKind::Kernel, CoreName::KernelThreads, None, |_, b| b.kernel);
+    lines.add(LineKind::Interrupt, CoreName::Steal, None, |_, b| b.steal);
+    lines.add(LineKind::Interrupt, CoreName::Interrupts, None, |_, b| b.irq);
+    lines.add(LineKind::Others, CoreName::Others, None, |_, b| b.others);
+    lines.add(LineKind::Others, CoreName::Kneepoint, None, |_, b| b.kneepoint);
     lines.idle(groups);
-    lines.add(LineKind::Unaccounted, "unaccounted", None, |_, b| b.unaccounted);
+    lines.add(LineKind::Unaccounted, CoreName::Unaccounted, None, |_, b| b.unaccounted);
     let total = account.balance.total;
     CoreLedger {
         lines: lines.lines,

@@ -12,7 +12,7 @@ use crate::ledgers::slices::Functions;
 use crate::number::{finite, quotient};
 use crate::waits::groups::Groups;
 use kneepoint_vocab::Estimate;
-use kneepoint_vocab::findings::{LineKind, ThreadLedger, ThreadLine};
+use kneepoint_vocab::findings::{LineKind, ThreadLedger, ThreadLine, ThreadName};
 use kneepoint_vocab::units::{Ratio, Seconds};
 
 /// Lines below this part of an operation's life are summed.
@@ -33,7 +33,7 @@ impl Lines<'_> {
     fn add(
         &mut self,
         kind: LineKind,
-        label: impl Into<String>,
+        name: ThreadName,
         slot: Option<Slot>,
         rate: impl Fn(&Row) -> f64,
     ) {
@@ -42,7 +42,7 @@ impl Lines<'_> {
         let life = per_operation(f64::from(self.account.level.clients), &self.account.row);
         if value.value.0.abs() > ROUNDING * life {
             let cause = slot.and_then(|slot| self.charged.cause(slot));
-            self.lines.push(ThreadLine { kind, label: label.into(), per_operation: value, cause });
+            self.lines.push(ThreadLine { kind, name, per_operation: value, cause });
         }
     }
 
@@ -56,15 +56,15 @@ impl Lines<'_> {
         shown.truncate(MOST_FUNCTIONS);
         for function in &shown {
             let what = &functions.list[*function];
-            let label = what.label.clone();
-            let plain = what.lock.is_some() || label.starts_with("kernel: ");
-            let label = if plain { label } else { format!("in {label}") };
-            self.add(LineKind::Running, label, Some(slot_of(what, *function)), |row| {
+            let says_all = what.lock.is_some() || what.kind == LineKind::Kernel;
+            let name = ThreadName::Function { name: what.label.clone(), says_all };
+            self.add(LineKind::Running, name, Some(slot_of(what, *function)), |row| {
                 row.running * share_of(row, *function)
             });
         }
-        let label = if shown.is_empty() { "running" } else { "running elsewhere" };
-        self.add(LineKind::Running, label, None, |row| {
+        let elsewhere = ThreadName::RunningElsewhere;
+        let name = if shown.is_empty() { ThreadName::Running } else { elsewhere };
+        self.add(LineKind::Running, name, None, |row| {
             row.running * (1.0 - shown.iter().map(|f| share_of(row, *f)).sum::<f64>())
         });
     }
@@ -76,14 +76,12 @@ impl Lines<'_> {
         shown.sort_by(|a, b| blocked[*b].total_cmp(&blocked[*a]).then(a.cmp(b)));
         for group in &shown {
             let what = &groups.list[*group];
-            self.add(what.line, format!("blocked on {}", what.name), Some(Slot::Group(*group)), {
-                |row| row.blocked[*group]
-            });
+            let name = ThreadName::Wait { name: what.name.clone() };
+            self.add(what.line, name, Some(Slot::Group(*group)), |row| row.blocked[*group]);
         }
-        let next = "idle, waiting for the next request";
         let turn = self.charged.generator_full.then_some(Slot::Generator);
-        self.add(LineKind::IdleNoWork, next, turn, |row| row.no_request);
-        self.add(LineKind::IdleOther, "blocked on other things", None, |row| {
+        self.add(LineKind::IdleNoWork, ThreadName::NoRequest, turn, |row| row.no_request);
+        self.add(LineKind::IdleOther, ThreadName::OtherWaits, None, |row| {
             let rest =
                 |(group, time): (usize, &f64)| if shown.contains(&group) { 0.0 } else { *time };
             row.blocked.iter().enumerate().map(rest).sum()
@@ -113,11 +111,11 @@ pub(crate) fn thread_ledger(
     let known = row.clients > 0.0;
     if known {
         lines.running(functions, threads);
-        lines.add(LineKind::Runnable, "waiting for a core", None, |row| row.runnable);
+        lines.add(LineKind::Runnable, ThreadName::Runnable, None, |row| row.runnable);
         lines.blocked(groups, threads);
     }
     let gap = |row: &Row| threads - if known { placed(row) } else { 0.0 };
-    lines.add(LineKind::Unaccounted, "unaccounted", None, gap);
+    lines.add(LineKind::Unaccounted, ThreadName::Unaccounted, None, gap);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count >= 0")]
     let idle_threads = row.idle_threads.round() as u32;
     ThreadLedger {

@@ -24,7 +24,7 @@ use crate::waits::classify::classified;
 use crate::waits::groups::{Group, Groups};
 use crate::waits::pools::limited;
 use crate::waits::runtimes::told;
-use kneepoint_vocab::findings::{CauseKind, CoreLine, LineKind};
+use kneepoint_vocab::findings::{CauseKind, LineKind, ThreadsName};
 use kneepoint_vocab::profile::{Operations, ProfileCause, ThreadsLine};
 use kneepoint_vocab::units::{Cores, Count, PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{
@@ -81,7 +81,7 @@ impl Explained<'_> {
         let ledger = account.map(|account| {
             core_ledger(self.accounts, account, self.seen.groups, self.functions, &charged)
         });
-        let core_lines = ledger.as_ref().map_or_else(Vec::new, |one| relabelled(&one.lines));
+        let core_lines = ledger.as_ref().map_or_else(Vec::new, |one| one.lines.clone());
         let thread_lines =
             account.map_or_else(Vec::new, |account| self.thread_lines(account, &charged));
         let of_level = sweep_at(self.seen.slices, level);
@@ -203,18 +203,18 @@ impl Explained<'_> {
         let row = &account.row;
         let least = LEAST_LINE * threads(row);
         let mut lines = Vec::new();
-        let mut add = |kind, label: String, slot: Option<Slot>, rate: &dyn Fn(&Row) -> f64| {
+        let mut add = |kind, name: ThreadsName, slot: Option<Slot>, rate: &dyn Fn(&Row) -> f64| {
             let threads: Estimate<Count> = self.accounts.estimate(account, |row, _| rate(row));
             if threads.value.0 > 1e-9 {
                 let per_operation = self.counted().then(|| {
                     self.accounts.estimate(account, |row, _| per_operation(rate(row), row))
                 });
                 let cause = slot.and_then(|slot| charged.cause(slot));
-                lines.push(ThreadsLine { kind, label, threads, per_operation, cause });
+                lines.push(ThreadsLine { kind, name, threads, per_operation, cause });
             }
         };
-        add(LineKind::Running, "running".to_owned(), None, &|row| row.system);
-        add(LineKind::Runnable, "waiting for a core".to_owned(), None, &|row| row.runnable);
+        add(LineKind::Running, ThreadsName::Running, None, &|row| row.system);
+        add(LineKind::Runnable, ThreadsName::Runnable, None, &|row| row.runnable);
         let groups = &self.seen.groups.list;
         let asleep = |group: &usize| is_asleep(&groups[*group], *group, row);
         let mut shown: Vec<usize> = (0..groups.len())
@@ -222,18 +222,16 @@ impl Explained<'_> {
             .collect();
         shown.sort_by(|a, b| row.waited[*b].total_cmp(&row.waited[*a]).then(a.cmp(b)));
         for group in &shown {
-            let label = format!("waiting for {}", groups[*group].name);
+            let name = ThreadsName::Wait { name: groups[*group].name.clone() };
             let slot = Some(Slot::Group(*group));
-            add(groups[*group].line, label, slot, &|row| row.waited[*group]);
+            add(groups[*group].line, name, slot, &|row| row.waited[*group]);
         }
-        let others = "waiting for requests or other processes".to_owned();
-        add(LineKind::IdleNoWork, others, None, &|row| row.no_request);
+        add(LineKind::IdleNoWork, ThreadsName::NoRequest, None, &|row| row.no_request);
         let of = |row: &Row, wanted: &dyn Fn(&usize) -> bool| -> f64 {
             (0..groups.len()).filter(|group| wanted(group)).map(|group| row.waited[group]).sum()
         };
-        let resting = "asleep, woken less than 10 times a second".to_owned();
-        add(LineKind::IdleNoWork, resting, None, &|row| of(row, &asleep));
-        add(LineKind::IdleOther, "waiting for other things".to_owned(), None, &|row| {
+        add(LineKind::IdleNoWork, ThreadsName::Asleep, None, &|row| of(row, &asleep));
+        add(LineKind::IdleOther, ThreadsName::OtherWaits, None, &|row| {
             of(row, &|group| !asleep(group) && !shown.contains(group))
         });
         lines
@@ -258,21 +256,6 @@ fn threads(row: &Row) -> f64 {
 
 fn positive<U: kneepoint_vocab::Unit>(one: Estimate<U>) -> Estimate<U> {
     estimate(one.value.get(), one.low.get().max(0.0), one.high.get())
-}
-
-/// The lines of a ledger in words that speak of no scaling and no clients.
-fn relabelled(lines: &[CoreLine]) -> Vec<CoreLine> {
-    let words = |line: &CoreLine| match (line.kind, line.label.as_str()) {
-        (LineKind::ExtraCpu, "extra CPU (no stacks)" | "extra CPU, spread over functions") => {
-            "CPU of the system".to_owned()
-        }
-        (LineKind::IdleNoWork, label) if label.contains("request") => {
-            "idle, waiting for requests or other processes".to_owned()
-        }
-        (LineKind::IdleNoWork, _) => "idle, with nothing to do".to_owned(),
-        _ => line.label.clone(),
-    };
-    lines.iter().map(|line| CoreLine { label: words(line), ..line.clone() }).collect()
 }
 
 /// Threads of a profile's windows, by the collector; for a word where there are none.

@@ -6,7 +6,7 @@ use super::stack::{Band, Column, Frame, draw};
 use super::table::Table;
 use crate::number::{self, Shown};
 use crate::words::{self, Axis};
-use kneepoint_vocab::findings::{LevelLedger, LineKind, ThreadLine};
+use kneepoint_vocab::findings::{CoreName, LevelLedger, LineKind, ThreadLine, ThreadName};
 use kneepoint_vocab::{Findings, Level, Seconds, Unit};
 
 /// One of the two ledgers, ready for the template.
@@ -114,7 +114,7 @@ fn gather<'a>(findings: &Findings, ledger: &'a LevelLedger, which: Which) -> Lev
             .iter()
             .map(|line| Entry {
                 kind: line.kind,
-                label: words::line_label(line.kind, &line.label).to_owned(),
+                label: words::line::core(&line.name),
                 value: line.cores.value.get(),
                 shown: number::ledger_cores(&line.cores),
                 brief: number::plain_cores(line.cores.value),
@@ -127,7 +127,7 @@ fn gather<'a>(findings: &Findings, ledger: &'a LevelLedger, which: Which) -> Lev
             .iter()
             .map(|line| Entry {
                 kind: colour(ledger, line),
-                label: line.label.clone(),
+                label: words::line::thread(&line.name),
                 value: line.per_operation.value.get(),
                 shown: number::seconds(&line.per_operation),
                 brief: number::plain_seconds(line.per_operation.value),
@@ -145,11 +145,12 @@ fn gather<'a>(findings: &Findings, ledger: &'a LevelLedger, which: Which) -> Lev
 
 /// Work on a core has the colour that the core ledger gives the same work.
 fn colour(ledger: &LevelLedger, line: &ThreadLine) -> LineKind {
-    let same = ledger.core.lines.iter().find(|core| core.label == line.label);
-    match same {
-        Some(core) if line.kind == LineKind::Running => core.kind,
-        _ => line.kind,
-    }
+    let ThreadName::Function { name, says_all: true } = &line.name else { return line.kind };
+    let same = ledger.core.lines.iter().find(|core| match &core.name {
+        CoreName::Function { name: other, .. } => other == name,
+        _ => false,
+    });
+    same.filter(|_| line.kind == LineKind::Running).map_or(line.kind, |core| core.kind)
 }
 
 fn column(findings: &Findings, axis: Axis, level: &LevelLines<'_>, which: Which) -> Column {

@@ -101,7 +101,7 @@ fn cores(profile: &Profile) -> Markup {
     for line in &profile.core_lines {
         let shown = number::ledger_cores(&line.cores);
         table.cells([
-            Markup::text(&line.label),
+            Markup::text(&words::line::of_profile(&line.name)),
             bar(line.kind, line.cores.value.0 / profile.cores.0),
             Markup::text(&shown.value),
             Markup::text(&shown.interval_or_dash()),
@@ -119,7 +119,7 @@ fn threads(profile: &Profile) -> Markup {
     let mut table = Table::new(head);
     for line in &profile.thread_lines {
         let mut cells = vec![
-            Markup::text(&line.label),
+            Markup::text(&words::line::threads(&line.name)),
             bar(line.kind, line.threads.value.0 / profile.threads.0),
             Markup::text(&number::plain(line.threads.value.0)),
             Markup::text(words::profile::kind(line.kind)),

@@ -95,19 +95,11 @@ fn by_kind(lines: &[CoreLine]) -> Vec<Row> {
     rows.collect()
 }
 
-/// The label, without what the kind's word says already; empty where it only repeats that word.
+/// What a line counts; empty where that only repeats the kind's word.
 fn said(line: &CoreLine) -> String {
-    let label = text::disarm(words::line_label(line.kind, &line.label)).into_owned();
-    if label.eq_ignore_ascii_case(words::line_word(line.kind)) {
-        return String::new();
-    }
-    let object = label.strip_prefix("idle for ").filter(|_| line.kind != LineKind::IdleNoWork);
-    match object {
-        Some(object) => format!("waiting for {object}"),
-        None => {
-            label.trim_start_matches("useful: ").trim_start_matches("extra CPU over ").to_owned()
-        }
-    }
+    let label = text::disarm(&words::line::beside_kind(&line.name)).into_owned();
+    let repeats = label.eq_ignore_ascii_case(words::line_word(line.kind));
+    if repeats { String::new() } else { label }
 }
 
 /// Rows that are worth a line; the small rest together, so that the numbers still add up.

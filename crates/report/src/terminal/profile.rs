@@ -86,7 +86,7 @@ fn cores(profile: &Profile) -> Vec<Line> {
         lines.push(
             row(line.kind, line.cores.value.0 / total)
                 .plain(&text::pad(&number::plain_cores(line.cores.value), NUMBER))
-                .then(Style::Faint, &text::disarm(&line.label)),
+                .then(Style::Faint, &text::disarm(&words::line::of_profile(&line.name))),
         );
     }
     let sum: f64 = rest.iter().map(|at| all[*at].cores.value.0).sum();
@@ -128,7 +128,7 @@ fn threads(profile: &Profile) -> Vec<Line> {
             row(line.kind, line.threads.value.0 / total)
                 .plain(&text::pad(&number::plain(line.threads.value.0), NUMBER))
                 .plain(&each)
-                .then(Style::Faint, &text::disarm(&line.label)),
+                .then(Style::Faint, &text::disarm(&words::line::threads(&line.name))),
         );
     }
     if shown.len() > MOST_LINES {

@@ -1,12 +1,13 @@
 //! The words of a comparison, the same in every format.
 
 use super::counted;
+use super::line::brief;
 use crate::number;
 use crate::text;
 use kneepoint_vocab::Comparison;
 use kneepoint_vocab::comparison::{
-    Answer, ComparedRun, ComparisonCaveat, ConditionAnswer, ConditionPlace, LevelRatio, PriceLine,
-    PricePair, RatioVerdict, RunPair,
+    Answer, ComparedPart, ComparedRun, ComparisonCaveat, ConditionAnswer, ConditionPlace,
+    LevelRatio, PriceLine, PricePair, RatioVerdict, RunPair,
 };
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::{Estimate, Level, Seconds};
@@ -121,8 +122,10 @@ fn row(line: &PriceLine) -> PriceRow {
     let price = |price: &Option<Estimate<Seconds>>| {
         price.as_ref().map_or_else(|| "–".to_owned(), |price| number::seconds(price).value)
     };
-    let label = text::disarm(&line.label).into_owned();
-    let label = if line.cause { format!("cause: {label}") } else { label };
+    let label = match &line.part {
+        ComparedPart::Cause { name } => format!("cause: {}", text::disarm(name)),
+        ComparedPart::Line { name } => text::disarm(&brief(name)).into_owned(),
+    };
     PriceRow { label, kind: line.kind, over: price(&line.over), run: price(&line.run) }
 }
 

@@ -8,6 +8,7 @@ mod evidence;
 mod figures;
 mod headline;
 mod limits;
+pub(crate) mod line;
 mod loss;
 pub(crate) mod next;
 pub(crate) mod price;
@@ -162,18 +163,6 @@ pub(crate) const fn line_word(kind: LineKind) -> &'static str {
         LineKind::Running => "running",
         LineKind::Runnable => "runnable",
         LineKind::Unaccounted => "unaccounted",
-    }
-}
-
-/// The words of a ledger line, where its label alone would not say what it counts.
-pub(crate) fn line_label(kind: LineKind, label: &str) -> &str {
-    match (kind, label) {
-        (LineKind::ExtraCpu, "other functions") => "extra CPU over other functions",
-        (LineKind::Useful, "useful") => "useful: operations at their least CPU",
-        (LineKind::IdleScheduler, "idle beside runnable threads") => {
-            "idle while a thread was ready to run"
-        }
-        _ => label,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Words of a profile, the same in every format.
 
 use super::figures;
+use super::line::of_profile;
 use crate::number;
 use kneepoint_vocab::findings::{CauseKind, Collector, CoreLine, LineKind};
 use kneepoint_vocab::{Cores, Profile, Ratio, Unit};
@@ -85,7 +86,7 @@ fn where_cores_go(profile: &Profile) -> Vec<String> {
         .filter(|line| is_idle(line.kind))
         .partition(|line| line.cause.is_some() && least(line.cores.value));
     for line in blamed {
-        parts.push(format!("{} {}", figures::quantity(line.cores.value), line.label));
+        parts.push(format!("{} {}", figures::quantity(line.cores.value), of_profile(&line.name)));
     }
     let rest = sum(idle);
     if least(rest) {

@@ -8,9 +8,9 @@ pub(crate) mod server;
 pub(crate) mod treated;
 
 use kneepoint_vocab::findings::{
-    CauseKind, Caveat, CaveatReason, Collector, Conclusion, CoreLedger, CoreLine, Curve,
+    CauseKind, Caveat, CaveatReason, Collector, Conclusion, CoreLedger, CoreLine, CoreName, Curve,
     CurvePoint, Fit, FitParameter, Knee, LevelLedger, LineKind, Noise, Protocol, Severity, Shape,
-    ThreadLedger, ThreadLine, Unseen,
+    ThreadLedger, ThreadLine, ThreadName, Unseen,
 };
 use kneepoint_vocab::record::Host;
 use kneepoint_vocab::{
@@ -188,7 +188,7 @@ fn curve() -> Curve {
     }
 }
 
-/// One line of each ledger of a level: kind, label, value, cause.
+/// One line of each ledger of a level: kind, name, value, cause.
 type Row = (LineKind, &'static str, [f64; 5], Option<&'static str>);
 
 /// Cores at 1, 2, 4, 8 and 16 clients. `useful` is X · D_ref, and `idle for lock` what is left.
@@ -196,15 +196,10 @@ const CORE_ROWS: [Row; 8] = [
     (LineKind::ExtraCpu, "sqlite3VdbeExec", [0.0, 0.01, 0.03, 0.03, 0.03], Some("function-1")),
     (LineKind::Kernel, "kernel: futex", [0.0, 0.33, 0.41, 0.38, 0.38], Some("kernel-1")),
     (LineKind::Kernel, "kernel: other", [0.0, 0.06, 0.09, 0.08, 0.08], None),
-    (
-        LineKind::IdleScheduler,
-        "idle beside a runnable thread",
-        [0.0, 0.06, 0.1, 0.19, 0.2],
-        Some("scheduler-1"),
-    ),
-    (LineKind::Others, "other processes", [0.01, 0.012, 0.011, 0.013, 0.012], None),
-    (LineKind::Others, "Kneepoint itself", [0.004, 0.018, 0.017, 0.018, 0.019], None),
-    (LineKind::IdleNoWork, "no clients to run", [1.0, 0.0, 0.0, 0.0, 0.0], None),
+    (LineKind::IdleScheduler, "scheduler", [0.0, 0.06, 0.1, 0.19, 0.2], Some("scheduler-1")),
+    (LineKind::Others, "others", [0.01, 0.012, 0.011, 0.013, 0.012], None),
+    (LineKind::Others, "kneepoint", [0.004, 0.018, 0.017, 0.018, 0.019], None),
+    (LineKind::IdleNoWork, "unused", [1.0, 0.0, 0.0, 0.0, 0.0], None),
     (LineKind::Unaccounted, "unaccounted", [0.003, 0.006, -0.004, 0.005, 0.004], None),
 ];
 
@@ -212,7 +207,7 @@ const CORE_ROWS: [Row; 8] = [
 const THREAD_ROWS: [Row; 3] = [
     (LineKind::Running, "running in user code", [0.88, 0.19, 0.11, 0.05, 0.03], None),
     (LineKind::Kernel, "running in the kernel", [0.06, 0.17, 0.06, 0.03, 0.02], Some("kernel-1")),
-    (LineKind::Runnable, "runnable, waiting for a core", [0.04, 0.07, 0.11, 0.14, 0.17], None),
+    (LineKind::Runnable, "runnable", [0.04, 0.07, 0.11, 0.14, 0.17], None),
 ];
 
 fn ledgers() -> Vec<LevelLedger> {
@@ -227,21 +222,41 @@ fn ledgers() -> Vec<LevelLedger> {
         .collect()
 }
 
+/// What a row counts: a function, where it is nothing else.
+fn core_name(row: &str) -> CoreName {
+    match row {
+        "scheduler" => CoreName::Scheduler,
+        "others" => CoreName::Others,
+        "kneepoint" => CoreName::Kneepoint,
+        "unused" => CoreName::Unused,
+        "unaccounted" => CoreName::Unaccounted,
+        function => CoreName::Function { name: function.to_owned(), lock: None },
+    }
+}
+
+fn thread_name(row: &str) -> ThreadName {
+    match row {
+        "runnable" => ThreadName::Runnable,
+        function => ThreadName::Function { name: function.to_owned(), says_all: true },
+    }
+}
+
 fn core(index: usize, x: f64) -> CoreLedger {
-    let line = |kind, label: &str, value: f64, cause: Option<&str>| CoreLine {
+    let line = |kind, name: CoreName, value: f64, cause: Option<&str>| CoreLine {
         kind,
-        label: label.to_owned(),
+        name,
         cores: about(value, 0.05),
         cause: cause.map(str::to_owned),
     };
-    let mut lines = vec![line(LineKind::Useful, "useful", x * DEMAND, None)];
+    let mut lines = vec![line(LineKind::Useful, CoreName::Useful, x * DEMAND, None)];
     lines.extend(
         CORE_ROWS
             .iter()
-            .map(|(kind, label, values, cause)| line(*kind, label, values[index], *cause)),
+            .map(|(kind, name, values, cause)| line(*kind, core_name(name), values[index], *cause)),
     );
     let sum: f64 = lines.iter().map(|line| line.cores.value.get()).sum();
-    let lock = line(LineKind::IdleLock, "idle for sqlite3BtreeEnter", 2.0 - sum, Some("lock-1"));
+    let wait = CoreName::Wait { name: "sqlite3BtreeEnter".to_owned() };
+    let lock = line(LineKind::IdleLock, wait, 2.0 - sum, Some("lock-1"));
     lines.insert(5, lock);
     CoreLedger {
         unaccounted: Ratio(CORE_ROWS[7].2[index].abs() / 2.0),
@@ -255,19 +270,20 @@ fn core(index: usize, x: f64) -> CoreLedger {
 
 fn thread(index: usize, clients: u32, x: f64) -> ThreadLedger {
     let life = f64::from(clients) / x;
-    let line = |kind, label: &str, share: f64, cause: Option<&str>| ThreadLine {
+    let line = |kind, name: ThreadName, share: f64, cause: Option<&str>| ThreadLine {
         kind,
-        label: label.to_owned(),
+        name,
         per_operation: about(share * life, 0.04),
         cause: cause.map(str::to_owned),
     };
     let mut lines: Vec<_> = THREAD_ROWS
         .iter()
-        .map(|(kind, label, shares, cause)| line(*kind, label, shares[index], *cause))
+        .map(|(kind, name, shares, cause)| line(*kind, thread_name(name), shares[index], *cause))
         .collect();
     let left = 1.0 - THREAD_ROWS.iter().map(|row| row.2[index]).sum::<f64>() - 0.004;
-    lines.push(line(LineKind::IdleLock, "blocked on sqlite3BtreeEnter", left, Some("lock-1")));
-    lines.push(line(LineKind::Unaccounted, "unaccounted", 0.004, None));
+    let wait = ThreadName::Wait { name: "sqlite3BtreeEnter".to_owned() };
+    lines.push(line(LineKind::IdleLock, wait, left, Some("lock-1")));
+    lines.push(line(LineKind::Unaccounted, ThreadName::Unaccounted, 0.004, None));
     ThreadLedger { lines, per_operation: Seconds(life), unaccounted: Ratio(0.004), idle_threads: 1 }
 }
 

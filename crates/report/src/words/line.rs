@@ -1,0 +1,90 @@
+//! Words for lines of the ledgers.
+
+use kneepoint_vocab::findings::{CoreName, ThreadName, ThreadsName};
+
+/// A line of the core ledger: what it counts.
+pub(crate) fn core(name: &CoreName) -> String {
+    let fixed = match name {
+        CoreName::Useful => "useful: operations at their least CPU",
+        CoreName::OtherFunctions => "extra CPU over other functions",
+        CoreName::Scheduler => "idle while a thread was ready to run",
+        other => return brief(other),
+    };
+    fixed.to_owned()
+}
+
+/// The same in fewer words, where the line's kind stands beside them.
+pub(crate) fn beside_kind(name: &CoreName) -> String {
+    match name {
+        CoreName::Useful => "operations at their least CPU".to_owned(),
+        CoreName::OtherFunctions => brief(name),
+        CoreName::Wait { name } => format!("waiting for {name}"),
+        CoreName::OtherWaits => "waiting for other waits".to_owned(),
+        other => core(other),
+    }
+}
+
+/// The same as a name among others.
+pub(crate) fn brief(name: &CoreName) -> String {
+    let fixed = match name {
+        CoreName::Function { name, .. } => return name.clone(),
+        CoreName::Wait { name } => return format!("idle for {name}"),
+        CoreName::Useful => "useful",
+        CoreName::OtherFunctions => "other functions",
+        CoreName::SpreadFunctions => "extra CPU, spread over functions",
+        CoreName::Unnamed => "extra CPU (no stacks)",
+        CoreName::Generator => "load generator",
+        CoreName::DearerGenerator => "load generator, more than usual",
+        CoreName::KernelThreads => "kernel threads",
+        CoreName::Steal => "steal by the hypervisor",
+        CoreName::Interrupts => "interrupts",
+        CoreName::Others => "other processes",
+        CoreName::Kneepoint => "Kneepoint itself",
+        CoreName::OtherWaits => "idle for other waits",
+        CoreName::NoRequest => "idle: no request was there (the load generator's turn)",
+        CoreName::Scheduler => "idle beside runnable threads",
+        CoreName::Unused => "idle for want of clients",
+        CoreName::Unaccounted => "unaccounted",
+    };
+    fixed.to_owned()
+}
+
+/// A line of a profile, which knows no clients and no level to be held against.
+pub(crate) fn of_profile(name: &CoreName) -> String {
+    let fixed = match name {
+        CoreName::Unnamed | CoreName::SpreadFunctions => "CPU of the system",
+        CoreName::NoRequest => "idle, waiting for requests or other processes",
+        CoreName::Unused => "idle, with nothing to do",
+        other => return brief(other),
+    };
+    fixed.to_owned()
+}
+
+/// A line of the thread ledger.
+pub(crate) fn thread(name: &ThreadName) -> String {
+    let fixed = match name {
+        ThreadName::Function { name, says_all: true } => return name.clone(),
+        ThreadName::Function { name, .. } => return format!("in {name}"),
+        ThreadName::Wait { name } => return format!("blocked on {name}"),
+        ThreadName::Running => "running",
+        ThreadName::RunningElsewhere => "running elsewhere",
+        ThreadName::Runnable => "waiting for a core",
+        ThreadName::NoRequest => "idle, waiting for the next request",
+        ThreadName::OtherWaits => "blocked on other things",
+        ThreadName::Unaccounted => "unaccounted",
+    };
+    fixed.to_owned()
+}
+
+/// What threads of a profile do.
+pub(crate) fn threads(name: &ThreadsName) -> String {
+    let fixed = match name {
+        ThreadsName::Wait { name } => return format!("waiting for {name}"),
+        ThreadsName::Running => "running",
+        ThreadsName::Runnable => "waiting for a core",
+        ThreadsName::NoRequest => "waiting for requests or other processes",
+        ThreadsName::Asleep => "asleep, woken less than 10 times a second",
+        ThreadsName::OtherWaits => "waiting for other things",
+    };
+    fixed.to_owned()
+}
