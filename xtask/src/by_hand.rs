@@ -3,14 +3,16 @@
 //! Each round brings up a server of the recipe's kind and settings, with the priority of everybody,
 //! and drives it at each level, in random order, with plain `sysbench` or `pgbench`; between the
 //! rounds Kneepoint runs the recipe on servers of its own. Both see the same drift of the
-//! machine so, and each level is compared over all rounds.
+//! machine so, and each level is compared over all rounds. Kneepoint repeats slices that the
+//! hypervisor disturbed; by hand, seconds that it disturbed are left out.
 
 mod generator;
+mod stolen;
 mod table;
 
 use crate::aa::{effect_blocks, table, untreated};
 use anyhow::{Context, Result, bail, ensure};
-use generator::Hand;
+use generator::{Counted, Hand};
 use kneepoint_rig::recipe::Recipe;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
@@ -138,10 +140,14 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
         order.shuffle(&mut shuffled);
         for level in shuffled {
             let counted = hand.drive(level, options.seconds)?;
-            println!("{name}  round {round}  {level:>3} clients by hand  {:.0}/s", counted.settled);
+            let Counted { settled, whole, left_out } = counted;
+            println!(
+                "{name}  round {round}  {level:>3} clients by hand  {settled:.0}/s, \
+                 {left_out} disturbed seconds left out"
+            );
             let entry = levels.entry(level).or_default();
-            entry.hand.push(counted.settled);
-            entry.whole.push(counted.whole);
+            entry.hand.push(settled);
+            entry.whole.push(whole);
         }
         system.stop()?;
     }

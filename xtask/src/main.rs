@@ -71,10 +71,11 @@ cargo xtask COMMAND
                             strike the debug build at N points (320) drawn from a seed: kills,
                             failing system calls, programs that misbehave, damaged directories;
                             begins none after so many seconds, and takes none that are in FILE
-  bench-probe [--loads pipe,pipe-one-cpu,block,mariadb] [--observers kneepoint,bpftrace,perf]
-              [--pairs N] [--seconds S] [--collector [NAME=]FILE]...
+  bench-probe [--loads pipe,pipe-one-cpu,block,mariadb]
+              [--observers kneepoint,attached,bpftrace,perf] [--pairs N] [--seconds S]
+              [--collector [NAME=]FILE]...
                             throughput with the collector, bpftrace and perf over throughput with
-                            nothing, as interleaved pairs";
+                            nothing, as interleaved pairs; attached: our programs return at once";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

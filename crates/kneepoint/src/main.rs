@@ -24,8 +24,14 @@ const CONDITION_HOLDS: u8 = 3;
 /// There is a report, and it says why it should not be relied on.
 const NOT_TRUSTWORTHY: u8 = 4;
 
+#[global_allocator]
+static MEMORY: kneepoint_machine::memory::OrExit = kneepoint_machine::memory::OrExit;
+
 fn main() -> ExitCode {
     print::start_log();
+    if let Err(error) = signals::outlive_full_files() {
+        print::error(&error);
+    }
     // Not for people: what Kneepoint starts of itself. Words of programs need not be text.
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == "serve-workload") {

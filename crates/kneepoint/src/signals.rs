@@ -3,7 +3,7 @@
 use crate::ERROR;
 use anyhow::{Context, Result};
 use kneepoint_machine::proc::process::own_status;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +41,16 @@ impl Seen {
             Some(_) => Asked::End,
         }
     }
+}
+
+/// Lets a file that may not grow any more be an error of the write, not the end of the process.
+///
+/// # Errors
+/// The handler cannot be installed.
+pub(crate) fn outlive_full_files() -> Result<()> {
+    let noted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGXFSZ, noted).context("installing a signal handler")?;
+    Ok(())
 }
 
 /// Set by the first signal; a second one, when the first has had time to be seen, ends Kneepoint

@@ -158,13 +158,16 @@ fn a_failure_on_the_way_says_where_the_rest_lies() {
 fn without_processes_or_memory_there_is_one_line() {
     let _alone = alone();
     let sandbox = Sandbox::new();
-    for limit in ["ulimit -n 12", "ulimit -n 24", "ulimit -f 0"] {
+    let memory = [55, 65, 75].map(|mib| format!("ulimit -v {}", mib * 1024));
+    let files = ["ulimit -n 12", "ulimit -n 24", "ulimit -f 0"].map(str::to_owned);
+    for limit in files.into_iter().chain(memory) {
         let program = env!("CARGO_BIN_EXE_kneepoint");
-        let line = format!("{limit}; exec {program} run --tier fallback --budget 10s --out run");
+        let line = format!("{limit}; exec {program} run --tier fallback --budget 3s --out run");
         let mut shell = Command::new("sh");
         let output = shell.args(["-c", &line]).current_dir(sandbox.path("")).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!said.contains("panicked"), "{limit}: {said}");
+        assert!(output.status.code().is_some(), "{limit}: {:?}: {said}", output.status);
         let _ = fs::remove_dir_all(sandbox.path("run"));
     }
 }

@@ -28,6 +28,13 @@ static __always_inline u64 time_of_wakeup(struct control *c, struct task_struct 
 	return clock + ahead;
 }
 
+/* Whether the core has switched to and from the system so often in the window that even a look at
+ * who is woken counts: after the first 3,000 times, more than 30,000 times a second. */
+static __always_inline int is_crowded(struct control *c, struct core *core)
+{
+	return core->switches > 3000 && core->switches * 33333 > since(c->window, core->ts);
+}
+
 /* One run in TIMED is timed. */
 static __always_inline int is_timed(struct core *core)
 {

@@ -104,9 +104,17 @@ int on_waking(u64 *ctx)
 	struct control *c = control_words();
 	if (!c || !c->active)
 		return 0;
+	struct core *core = known_core(c);
+	if (core) {
+		core->wakings += 1;
+		if (is_crowded(c, core)) {
+			core->unseen += 1;
+			return 0;
+		}
+	}
 	struct task_struct *p = (void *)ctx[0];
 	struct thread *t = find_marked(c, p->pid);
-	if (t && t->state == BLK && class_of(c, known_core(c), p) == C_SYSTEM)
+	if (t && t->state == BLK && class_of(c, core, p) == C_SYSTEM)
 		mark_waker(ctx, c, t);
 	return 0;
 }

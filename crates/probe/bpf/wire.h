@@ -130,6 +130,7 @@ struct core {
 	u64 class;
 	u64 watched;		/* the window is about this core: its idle time is charged */
 	u64 switches;		/* of threads of the system */
+	u64 wakings, unseen;	/* wake-ups by this core, and those not looked at for whom wakes */
 	u64 runs;		/* of the programs on_switch and on_wakeup */
 	u64 timed;		/* ns that one in TIMED of these took */
 	u64 seed;		/* of its random numbers */

@@ -2,13 +2,16 @@
 //! between windows, directed by lines on its input when to open and close them.
 //!
 //! `open PIDS GENERATORS` (numbers with commas between, or `-`) is answered by `open`, `close` by
-//! what the window cost and missed, as words `name=value`, with commas after each.
+//! what the window cost and missed, as words `name=value`, with commas after each. With the
+//! argument `attached` the programs are attached and no window opens, so that they return at once:
+//! what the kernel takes to call them.
 
 use kneepoint_probe::{Observation, Probe, ProbeOptions, Target};
 use kneepoint_vocab::{Fact, Tier};
 use std::io::{BufRead as _, Write as _};
 
 fn main() -> anyhow::Result<()> {
+    let attached_only = std::env::args().nth(1).is_some_and(|word| word == "attached");
     let options = ProbeOptions { tier: Some(Tier::Full), stacks: true, cores: 0 };
     let (mut probe, remarks) = Probe::attach(&options)?;
     probe.detach()?;
@@ -24,8 +27,14 @@ fn main() -> anyhow::Result<()> {
                     ..Target::default()
                 };
                 probe.reattach()?;
-                probe.open(&target)?;
+                if !attached_only {
+                    probe.open(&target)?;
+                }
                 writeln!(answers, "open")?;
+            }
+            ["close"] if attached_only => {
+                probe.detach()?;
+                writeln!(answers, "window=0")?;
             }
             ["close"] => {
                 probe.freeze()?;

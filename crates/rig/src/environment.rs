@@ -1,15 +1,16 @@
 //! The environment that a measured process runs in: what a recipe sets, what is kept from it, and
 //! what it is found to have, without what is nobody's business.
 
-use crate::group::MARK;
+use crate::ending::MARK;
 use crate::library;
-use crate::treatment::ENVIRONMENT;
-use crate::workload::Need;
+use crate::need::Need;
 use kneepoint_vocab::environment::changes_programs;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
+/// The setting that holds the variables which a system is started with.
+pub const ENVIRONMENT: &str = "environment";
 /// Libraries that are loaded before all others.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 /// Folders in which libraries are looked for first.

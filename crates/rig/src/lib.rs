@@ -3,15 +3,15 @@
 //! Everything here can be undone, and is undone by a guard: dropping a [`System`] ends the
 //! processes it started and removes their files, dropping a [`scratch::Scratch`] removes the
 //! directory. Where Kneepoint dies without running its guards, its guardian puts everything back;
-//! [`scratch::recover`] does when both were killed.
+//! [`recovery::recover`] does when both were killed.
 //!
 //! * [`recipe`]: an experiment as a TOML file, checked down to line and column.
 //! * [`treatment`]: the catalogue of single changes that may cure a system.
 //! * [`workload`]: what can be brought up and driven by closed-loop clients.
-//! * [`scratch`]: a memory-backed directory that goes away.
+//! * [`scratch`]: a memory-backed directory that goes away; [`recovery`]: what killed runs left.
 //! * [`output`]: what load generators print at their end.
 //! * [`process`]: a program under a guard; `launch`: what it is before it begins; `group`:
-//!   all that descends from it.
+//!   all that descends from it; `ending`: how it ends.
 //! * [`SearchPath`]: where programs are looked for.
 //! * [`undo`]: what has to be put back, also where Kneepoint is killed.
 //! * `devices`: loop and zram devices and mounts.
@@ -29,6 +29,7 @@
 
 mod devices;
 mod elf;
+mod ending;
 pub mod environment;
 mod group;
 #[cfg(test)]
@@ -36,11 +37,13 @@ mod group;
 mod journal;
 mod launch;
 mod library;
+mod need;
 pub mod output;
 pub mod placement;
 pub mod priority;
 pub mod process;
 pub mod recipe;
+pub mod recovery;
 pub mod rights;
 pub mod scratch;
 #[cfg(test)]

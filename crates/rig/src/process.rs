@@ -1,9 +1,11 @@
 //! A program under a guard: in a session and scheduling group of its own, on the cores it
 //! is given, its output in files, and gone with all its children when the guard goes.
 
+use crate::ending::MARK;
 use crate::environment;
-use crate::group::{Group, MARK};
+use crate::group::Group;
 use crate::launch;
+pub use crate::launch::Account;
 use crate::placement;
 use crate::priority;
 use crate::search_path::SearchPath;
@@ -15,7 +17,7 @@ use kneepoint_machine::{ExitStatus, Running, Start, Stream, here, own_pid};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::Signal;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
@@ -32,37 +34,6 @@ const KEPT: u64 = 64 << 20;
 const LAUNCHING: Duration = Duration::from_secs(5);
 /// How often something that is waited for is looked at.
 const GLANCE: Duration = Duration::from_millis(1);
-
-/// A user and group that a program runs as, since servers refuse to run as root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// User id.
-    pub user: u32,
-    /// Group id.
-    pub group: u32,
-}
-
-impl Account {
-    /// Who a server runs as where Kneepoint is root: `preferred` if there is such a user, else
-    /// `nobody`. Absent where Kneepoint is somebody else, who can start programs as himself only.
-    #[must_use]
-    pub fn unprivileged(preferred: &str) -> Option<Self> {
-        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let known = |name: &str| Self::listed(&users, name);
-        let nobody = Self { user: 65534, group: 65534 };
-        rustix::process::geteuid()
-            .is_root()
-            .then(|| known(preferred).or_else(|| known("nobody")).unwrap_or(nobody))
-    }
-
-    /// The account of this name in a text like `/etc/passwd`.
-    fn listed(users: &str, name: &str) -> Option<Self> {
-        let mut fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
-        let line = fields.find(|line| line.first() == Some(&name))?;
-        let id = |index: usize| line.get(index)?.parse().ok();
-        Some(Self { user: id(2)?, group: id(3)? })
-    }
-}
 
 /// How to start a program.
 #[derive(Debug)]
@@ -421,18 +392,11 @@ mod tests {
     use crate::journal::undo;
     use kneepoint_machine::proc::process::{birth, is_zombie};
     use kneepoint_machine::proc::tasks::family_with_births as family;
+    use std::fs;
     use tempfile::TempDir;
 
     fn shell<'a>(script: &str, folder: &'a Path) -> Program<'a> {
         Program::new("the script", "sh", ["-c", script], folder)
-    }
-
-    #[test]
-    fn accounts_are_read_from_their_lines() {
-        let users = "root:x:0:0:root:/root:/bin/sh\nmysql:x:102:105::/:/bin/false\nodd:x\n";
-        assert_eq!(Account::listed(users, "mysql"), Some(Account { user: 102, group: 105 }));
-        assert_eq!(Account::listed(users, "odd"), None);
-        assert_eq!(Account::listed(users, "mys"), None);
     }
 
     #[test]
@@ -495,7 +459,7 @@ mod tests {
         let mut process = shell(script, folder.path()).spawn(&undo).unwrap();
         process.await_success(Duration::from_secs(20)).unwrap();
         let mark = process.group.mark().to_owned();
-        let daemons = || crate::group::marked(|found| found == mark);
+        let daemons = || crate::ending::marked(|found| found == mark);
         while daemons().len() < 4 {
             std::thread::sleep(GLANCE);
         }

@@ -5,6 +5,7 @@
 
 mod command_line;
 mod error;
+mod fields;
 pub mod level;
 mod parse;
 mod published;

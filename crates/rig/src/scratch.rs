@@ -1,10 +1,9 @@
 //! A scratch directory in memory where there is room for one, removed when its guard goes.
 //!
 //! The directory's name says whose it is: PID namespace, process and the process's start time.
-//! So [`recover`] can tell the left-overs of a killed Kneepoint from the directory of a living
-//! one, with no file that could be torn or forgotten.
+//! So [`crate::recovery`] can tell the left-overs of a killed Kneepoint from the directory of a
+//! living one, with no file that could be torn or forgotten.
 
-use crate::group;
 use anyhow::{Context as _, bail};
 use kneepoint_machine::proc::process::{birth, is_zombie};
 use kneepoint_machine::{own_pid, proc};
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 const PREFIX: &str = "kneepoint-";
 /// How long a killed process may take to be gone.
 const LAST_BREATH: Duration = Duration::from_secs(10);
-const SHARED_MEMORY: &str = "/dev/shm";
+pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 /// Room that a memory-backed directory must have, in bytes.
 const ROOM: u64 = 256 << 20;
 /// `TMPFS_MAGIC` of the kernel's `linux/magic.h`.
@@ -95,56 +94,6 @@ impl Scratch {
     }
 }
 
-/// What [`recover`] found and put right.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
-    /// Scratch directories that were removed.
-    pub removed: Vec<PathBuf>,
-    /// Processes that were ended, with their names.
-    pub ended: Vec<(u32, String)>,
-}
-
-/// Removes the scratch directories of this user's Kneepoints that were killed, and ends what they
-/// had started. Directories and processes of living Kneepoints and of other users stay.
-///
-/// # Errors
-/// Something cannot be removed or ended; the rest is tried all the same.
-pub fn recover() -> anyhow::Result<Recovered> {
-    // Before the directories: a system that runs would write into one that is being removed.
-    let ended = group::end_marked(|mark| Owner::parse(mark).is_some_and(Owner::is_dead));
-    let shared_memory = PathBuf::from(SHARED_MEMORY);
-    let temporary = std::env::temp_dir();
-    let mut removed = recover_in(&shared_memory);
-    if temporary != shared_memory {
-        let others = recover_in(&temporary);
-        removed = removed.and_then(|removed| Ok([removed, others?].concat()));
-    }
-    Ok(Recovered { removed: removed?, ended: ended? })
-}
-
-/// [`recover`] for the scratch directories below `parent`.
-///
-/// # Errors
-/// One of them cannot be removed; the others are tried all the same.
-pub fn recover_in(parent: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let Ok(entries) = fs::read_dir(parent) else { return Ok(Vec::new()) };
-    let mut removed = Vec::new();
-    let mut failure = None;
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_left_over(path)) {
-        let gone = crate::undo::undo_left(&path)
-            .and_then(|()| remove(&path, None).with_context(|| path.display().to_string()));
-        match gone {
-            Ok(()) => removed.push(path),
-            Err(error) => failure = Some(error),
-        }
-    }
-    removed.sort();
-    match failure {
-        None => Ok(removed),
-        Some(error) => Err(error.context("what a dead run has left cannot be put right")),
-    }
-}
-
 /// Removes the scratch directory of a run that was killed just now, but for the file `keep` in it.
 /// A directory that is no scratch directory stays, and so does that of a run that lives.
 pub(crate) fn remove_of_dead(path: &Path, keep: Option<&str>) -> anyhow::Result<()> {
@@ -170,7 +119,7 @@ pub(crate) fn remove_of_dead(path: &Path, keep: Option<&str>) -> anyhow::Result<
 
 /// Removes a directory, or all that is in it but one file. Nothing of what is mounted below is
 /// touched: that is not the directory's own.
-fn remove(path: &Path, keep: Option<&str>) -> anyhow::Result<()> {
+pub(crate) fn remove(path: &Path, keep: Option<&str>) -> anyhow::Result<()> {
     let mounts = proc::text("self/mountinfo").unwrap_or_default();
     let below = format!("{}/", path.display());
     if let Some(point) = mounts
@@ -192,7 +141,8 @@ fn remove(path: &Path, keep: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_left_over(path: &Path) -> bool {
+/// Whether it is a scratch directory of this user's whose Kneepoint was killed.
+pub(crate) fn is_left_over(path: &Path) -> bool {
     let Some(owner) = path.file_name().and_then(|name| Owner::parse(name.to_str()?)) else {
         return false;
     };
@@ -239,6 +189,11 @@ fn pid_namespace() -> Option<u64> {
     proc::inode("self/ns/pid")
 }
 
+/// Whether a mark or a scratch directory's name is of a Kneepoint that lives no more.
+pub(crate) fn is_of_dead(name: &str) -> bool {
+    Owner::parse(name).is_some_and(Owner::is_dead)
+}
+
 fn is_tmpfs(path: &Path) -> bool {
     statfs(path).is_ok_and(|about| i128::from(about.f_type) == TMPFS)
 }
@@ -253,6 +208,7 @@ fn has_room(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recovery::recover_in;
     use tempfile::TempDir;
 
     #[test]

@@ -1,5 +1,7 @@
 //! Where programs are looked for: the same when a need is reported as when one is started.
 
+use anyhow::{Context as _, bail};
+use kneepoint_machine::{Start, Stream};
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,24 @@ impl SearchPath {
     pub fn resolved(&self, program: &Path) -> PathBuf {
         let bare = program.to_str().filter(|name| !name.contains('/'));
         bare.and_then(|name| self.find(name)).unwrap_or_else(|| program.to_owned())
+    }
+
+    /// Runs the program of this name to its end.
+    ///
+    /// # Errors
+    /// It cannot be started or fails; with what it said.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+        let ended = Start::new(self.resolved(Path::new(program)))
+            .args(arguments)
+            .input(Stream::Nothing)
+            .finish()
+            .with_context(|| format!("{program} cannot be started"))?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&ended.complained);
+        let line = format!("{program} {}", arguments.join(" "));
+        bail!("{line}: {}: {}", ended.status, said.trim().lines().last().unwrap_or_default())
     }
 }
 

@@ -2,8 +2,8 @@
 //! libraries that it was loaded with, the file that it is.
 
 use crate::elf;
+use crate::ending::MARK;
 use crate::environment::{self, Variables};
-use crate::group::MARK;
 use crate::process::Process;
 use kneepoint_machine::proc::process;
 use kneepoint_vocab::Proof;

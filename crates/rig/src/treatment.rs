@@ -4,14 +4,11 @@
 //! by the workload itself, which reads factors back from the running system (see
 //! [`crate::System`]); one of which the workload reads nothing back stays unproven.
 
-use crate::environment;
+use crate::environment::{self, ENVIRONMENT};
 use kneepoint_vocab::{VariantId, VariantPlan, VariantRole};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-
-/// The setting that holds the variables which a system is started with.
-pub const ENVIRONMENT: &str = "environment";
 
 /// One change that may cure a system.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -4,14 +4,14 @@
 //! [registered](Undo::register). The returned [`Change`] undoes it when dropped. Where Kneepoint is
 //! killed, no guard runs; then the guardian does, a process that learns of every change and acts
 //! once its standard input ends. Where both are killed, the journal in the scratch directory
-//! tells [`crate::scratch::recover`] what is left.
+//! tells [`crate::recovery::recover`] what is left.
 
 mod action;
 
 pub use action::Action;
-pub(crate) use action::{remove_shared_memory, send, shared_memory, zram_devices};
+pub(crate) use action::{shared_memory, zram_devices};
 
-use crate::group;
+use crate::ending;
 use crate::scratch::{self, Scratch};
 use anyhow::{Context as _, bail, ensure};
 use kneepoint_machine::{Running, Start, Stream};
@@ -245,7 +245,7 @@ impl Drop for Journal {
         if let Some(Guardian { mut running, mut journal }) = self.guardian.take() {
             // Whoever has left all groups still bears a mark.
             let prefix = mark_prefix(self.scratch());
-            if let Err(error) = group::end_marked(|mark| mark.starts_with(&prefix)) {
+            if let Err(error) = ending::end_marked(|mark| mark.starts_with(&prefix)) {
                 tracing::warn!("{error:#}; `kneepoint recover` tries again");
             }
             let mut line = serde_json::to_vec(&Entry::Closed).unwrap_or_default();
@@ -326,8 +326,8 @@ fn undo_all(scratch: &Path, actions: Vec<Action>) -> anyhow::Result<()> {
         tried(action.undo());
     }
     let prefix = mark_prefix(scratch);
-    tried(group::end_marked(|mark| mark.starts_with(&prefix)).map(drop));
-    tried(group::end_named(&prefix));
+    tried(ending::end_marked(|mark| mark.starts_with(&prefix)).map(drop));
+    tried(ending::end_named(&prefix));
     if failures.is_empty() {
         return Ok(());
     }

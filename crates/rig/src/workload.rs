@@ -18,13 +18,14 @@ pub mod sqlite;
 
 use crate::environment::{self, Variables};
 use crate::launch;
+pub use crate::need::Need;
 use crate::rights::{self, Work};
 use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
 use anyhow::{Context as _, ensure};
 use kneepoint_vocab::{Clients, CountCheck, Latency, Nanos, Proof, Stability, VariantId};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -48,35 +49,8 @@ pub fn named(name: &str) -> Option<&'static dyn Workload> {
     ALL.iter().copied().find(|workload| workload.name() == name)
 }
 
-/// Something that a workload needs on the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Need {
-    /// What, for people, e.g. `mariadbd` or `root`.
-    pub what: String,
-    /// The Debian package that brings it; empty where none does.
-    pub package: String,
-    /// Whether it is here.
-    pub here: bool,
-}
-
-impl Need {
-    /// A program, looked for in `path`.
-    #[must_use]
-    pub fn program(name: &str, package: &str, path: &SearchPath) -> Self {
-        let here = path.find(name).is_some();
-        Self { what: name.to_owned(), package: package.to_owned(), here }
-    }
-
-    /// The command that brings what is lacking; none where nothing is, or no package has it.
-    #[must_use]
-    pub fn install_line(needs: &[Self]) -> Option<String> {
-        let lacking = needs.iter().filter(|need| !need.here && !need.package.is_empty());
-        let packages: BTreeSet<&str> = lacking.map(|need| need.package.as_str()).collect();
-        let packages: Vec<&str> = packages.into_iter().collect();
-        (!packages.is_empty())
-            .then(|| format!("apt-get install --no-install-recommends {}", packages.join(" ")))
-    }
-}
+/// Most closed-loop clients of one level.
+pub const MOST_CLIENTS: u32 = 4096;
 
 /// CPUs for one slice; all of Kneepoint's where empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

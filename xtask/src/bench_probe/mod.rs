@@ -39,7 +39,8 @@ struct Cell {
 /// The collector cannot be built, or a load fails.
 pub(crate) fn run(flags: &[&str]) -> Result<()> {
     let mut options = parse(flags)?;
-    if options.collectors.is_empty() && options.observers.iter().any(|name| name == "kneepoint") {
+    let ours = |name: &String| name == "kneepoint" || name == "attached";
+    if options.collectors.is_empty() && options.observers.iter().any(ours) {
         options.collectors.push(("kneepoint".to_owned(), build()?));
     }
     let undo = Rc::new(Undo::new()?);
@@ -105,9 +106,11 @@ fn build() -> Result<PathBuf> {
 fn observers(options: &Options, undo: &Rc<Undo>) -> Result<Vec<(String, Box<dyn Observer>)>> {
     let mut found: Vec<(String, Box<dyn Observer>)> = Vec::new();
     for name in &options.observers {
-        if name == "kneepoint" {
-            for (name, file) in &options.collectors {
-                let collector = observers::Kneepoint::start(file, undo)?;
+        if name == "kneepoint" || name == "attached" {
+            let words: &[&str] = if name == "attached" { &["attached"] } else { &[] };
+            for (build, file) in &options.collectors {
+                let collector = observers::Kneepoint::start(file, words, undo)?;
+                let name = if words.is_empty() { build } else { name };
                 found.push((name.clone(), Box::new(collector)));
             }
             continue;

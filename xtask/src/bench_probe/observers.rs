@@ -46,8 +46,10 @@ pub(crate) struct Kneepoint {
 }
 
 impl Kneepoint {
-    pub(crate) fn start(program: &Path, undo: &Undo) -> Result<Self> {
+    /// With the word `attached` it never opens a window: the price of being called at all.
+    pub(crate) fn start(program: &Path, words: &[&str], undo: &Undo) -> Result<Self> {
         let mut child = Command::new(program)
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -170,7 +172,7 @@ pub(crate) fn other(name: &str, undo: &Rc<Undo>) -> Result<Box<dyn Observer>> {
             };
             ("perf", None, Box::new(command))
         }
-        _ => bail!("known are kneepoint, bpftrace and perf"),
+        _ => bail!("known are kneepoint, attached, bpftrace and perf"),
     };
     let mut version = Command::new(name);
     version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,5 +1,6 @@
 //! Plain runs of a load generator against a server that is up, as a person would start them.
 
+use super::stolen::Stolen;
 use anyhow::{Context, Result, bail};
 use kneepoint_rig::placement;
 use std::collections::BTreeMap;
@@ -8,6 +9,8 @@ use std::process::{Command, Stdio};
 
 /// The most seconds at the begin of a run that do not count.
 const FIRST: u32 = 5;
+/// Fewer seconds than this say nothing: then all count.
+const FEWEST: usize = 5;
 /// Settings of `mariadb-sysbench` that are options of sysbench's.
 const SYSBENCH: [&str; 8] = [
     "tables",
@@ -23,8 +26,11 @@ const SYSBENCH: [&str; 8] = [
 /// What one run counted, a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Counted {
-    /// Over the run without its first seconds, by the generator's own interval reports.
+    /// Over the run without its first seconds and those that the hypervisor took part of, by the
+    /// generator's own interval reports.
     pub(super) settled: f64,
+    /// Seconds that were left out because the hypervisor took part of them.
+    pub(super) left_out: usize,
     /// Over the whole run, by its last report.
     pub(super) whole: f64,
 }
@@ -94,24 +100,27 @@ impl Hand {
                 command.args(["-c", &clients, "-j", &threads, "-T", &seconds, "-P", "1", "bench"])
             }
         };
-        let output = command.stdin(Stdio::null()).output();
+        let (output, stolen) = Stolen::during(|| command.stdin(Stdio::null()).output());
         let output = output.with_context(|| self.program.display().to_string())?;
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        let counted = if output.status.success() { read(&text, seconds) } else { None };
+        let counted = if output.status.success() { read(&text, seconds, &stolen) } else { None };
         counted.with_context(|| format!("{}: {}: {text}", self.program.display(), output.status))
     }
 }
 
 /// The figures in what a generator has printed.
-fn read(text: &str, seconds: u32) -> Option<Counted> {
+fn read(text: &str, seconds: u32, stolen: &Stolen) -> Option<Counted> {
     let first = f64::from(FIRST.min(seconds / 3));
     let each = text.lines().filter_map(interval).filter(|(at, _)| *at > first + 0.5);
-    let rates: Vec<f64> = each.map(|(_, rate)| rate).collect();
+    let (alone, taken): (Vec<_>, Vec<_>) = each.partition(|(at, _)| stolen.left_alone(*at));
+    let left_out = if alone.len() < FEWEST { 0 } else { taken.len() };
+    let used = if left_out > 0 { alone } else { [alone, taken].concat() };
+    let rates: Vec<f64> = used.into_iter().map(|(_, rate)| rate).collect();
     let whole = text.lines().find_map(whole)?;
     #[allow(clippy::cast_precision_loss, reason = "a few seconds")]
     let settled = rates.iter().sum::<f64>() / rates.len() as f64;
-    settled.is_finite().then_some(Counted { settled, whole })
+    settled.is_finite().then_some(Counted { settled, whole, left_out })
 }
 
 /// When an interval ended and its rate, from sysbench's `[ 5s ] thds: 8 tps: 4218.00 ...` or
@@ -208,9 +217,10 @@ mod tests {
         let rates = [1000.0, 2000.0, 3000.0, 5000.0, 5100.0, 4900.0, 5000.0, 5000.0, 5000.0];
         let mut text: String = (1..).zip(rates).map(|(second, rate)| line(second, rate)).collect();
         text.push_str("    transactions:                        36000  (4000.00 per sec.)\n");
-        let found = read(&text, 9).unwrap();
-        assert_eq!(found, Counted { settled: 5000.0, whole: 4000.0 });
-        assert_eq!(read("nothing", 9), None);
+        let nobody = Stolen::default();
+        let found = read(&text, 9, &nobody).unwrap();
+        assert_eq!(found, Counted { settled: 5000.0, whole: 4000.0, left_out: 0 });
+        assert_eq!(read("nothing", 9, &nobody), None);
     }
 
     #[test]
@@ -219,6 +229,7 @@ mod tests {
                     progress: 2.0 s, 300.0 tps, lat 0.1 ms stddev 0.1, 0 failed\n\
                     progress: 3.0 s, 500.0 tps, lat 0.1 ms stddev 0.1, 0 failed\n\
                     tps = 300.500000 (without initial connection time)\n";
-        assert_eq!(read(text, 3).unwrap(), Counted { settled: 400.0, whole: 300.5 });
+        let expected = Counted { settled: 400.0, whole: 300.5, left_out: 0 };
+        assert_eq!(read(text, 3, &Stolen::default()).unwrap(), expected);
     }
 }

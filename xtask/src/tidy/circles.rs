@@ -20,10 +20,6 @@ type Uses = BTreeMap<Module, BTreeMap<Module, Place>>;
 /// File and line.
 type Place = (String, usize);
 
-/// Sources that are still being taken apart. A list that may only shrink: what has no circle any
-/// more is refused here.
-const IN_PIECES: [&str; 1] = ["crates/rig/src/"];
-
 /// Passed-on names are followed so far; a longer chain is a circle of its own.
 const FARTHEST: usize = 8;
 
@@ -31,20 +27,7 @@ const FARTHEST: usize = 8;
 pub(super) fn no_modules_use_each_other(tree: &Tree) -> Vec<Complaint> {
     let sources: BTreeSet<&str> =
         tree.with_extension("rs").filter_map(|file| split(&file.path)).map(|(at, _)| at).collect();
-    sources
-        .into_iter()
-        .flat_map(|source| {
-            let found = circles(&Crate::of(tree, source).uses());
-            match (IN_PIECES.contains(&source), found.is_empty()) {
-                (false, _) => found,
-                (true, false) => Vec::new(),
-                (true, true) => {
-                    let what = "no circle of modules any more: take it off the list `IN_PIECES`";
-                    vec![Complaint::new(source, 1, what)]
-                }
-            }
-        })
-        .collect()
+    sources.into_iter().flat_map(|source| circles(&Crate::of(tree, source).uses())).collect()
 }
 
 /// `crates/a/src/` and the rest.
@@ -246,18 +229,6 @@ mod tests {
             ("crates/x/src/b.rs", "use crate::A;\n"),
         ]);
         assert_eq!(another_crate_s, Vec::<String>::new());
-    }
-
-    #[test]
-    fn what_is_in_pieces_is_let_be_until_it_is_whole() {
-        let circle = ["use crate::b;\n", "use crate::a;\n"];
-        let of = |b: &str| {
-            let (a, path) = (circle[0], IN_PIECES[0]);
-            let [root, left, right] = ["lib", "a", "b"].map(|name| format!("{path}{name}.rs"));
-            found(&[(&root, "mod a;\nmod b;\n"), (&left, a), (&right, b)])
-        };
-        assert_eq!(of(circle[1]), Vec::<String>::new());
-        assert!(of("")[0].contains("take it off"), "{:?}", of(""));
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use crate::cli::RecoverArgs;
 use crate::{OK, print};
 use anyhow::Result;
-use kneepoint_rig::scratch::Recovered;
+use kneepoint_rig::recovery::Recovered;
 use serde_json::json;
 
 pub(crate) fn recover(args: &RecoverArgs) -> Result<u8> {
-    let Recovered { removed, ended } = kneepoint_rig::scratch::recover()?;
+    let Recovered { removed, ended } = kneepoint_rig::recovery::recover()?;
     if args.json {
         let text = serde_json::to_string_pretty(&json!({ "removed": removed, "ended": ended }))?;
         print::out(&format!("{text}\n"))?;

@@ -4,7 +4,6 @@ use super::facts::{self, Missed};
 use super::maps::Maps;
 use super::offcpu::{self, LockLore};
 use super::tick;
-use super::wakers::{self, Wakers};
 use super::window::{Harvest, Silent};
 use super::wire::{Control, TIMED, WaitRecord, class, counter, reason};
 use super::{Collector, Kind, ON_CPU_HZ, Observation, ProbeError, Watch, open_stacks};
@@ -23,11 +22,14 @@ use std::time::Duration;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/threads.bpf.o");
 
+/// The program that takes the stacks of those who end waits.
+const WAKERS: &str = "on_waking";
+
 /// Programs, the tracepoint of each, and whether accounting is possible without it.
 const PROGRAMS: [(&str, &str, bool); 8] = [
     ("on_switch", "sched_switch", false),
     ("on_wakeup", "sched_wakeup", false),
-    ("on_waking", "sched_waking", false),
+    (WAKERS, "sched_waking", false),
     ("on_new", "sched_wakeup_new", false),
     ("on_fork", "sched_process_fork", false),
     ("on_contention_begin", "contention_begin", true),
@@ -48,7 +50,6 @@ pub(crate) struct EbpfCollector {
     ebpf: Ebpf,
     maps: Maps,
     links: Vec<BtfTracePointLink>,
-    wakers: Wakers,
     loaded: Vec<&'static str>,
     cpus: Vec<u32>,
     stacks: Option<StackCollector>,
@@ -69,8 +70,6 @@ struct FrozenWindow {
     system: Vec<u32>,
     ticks: stat::CpuTicks,
     cost: CollectorCost,
-    /// Share of it in which those were seen who end waits.
-    wakers_share: f64,
     opened: OpenWindow,
 }
 
@@ -164,7 +163,6 @@ impl EbpfCollector {
             ebpf,
             maps,
             links: Vec::new(),
-            wakers: Wakers::default(),
             loaded,
             cpus,
             stacks,
@@ -187,7 +185,6 @@ impl Collector for EbpfCollector {
             return Err(ProbeError::Order("detach while a window is open; close it first"));
         }
         self.links.clear();
-        self.wakers.detach();
         Ok(())
     }
 
@@ -195,7 +192,9 @@ impl Collector for EbpfCollector {
         if !self.links.is_empty() {
             return Ok(());
         }
-        for name in self.loaded.iter().filter(|name| **name != wakers::PROGRAM) {
+        // Without stacks nobody asks who ends a wait.
+        let wanted = |name: &&&str| self.stacks.is_some() || **name != WAKERS;
+        for name in self.loaded.iter().filter(wanted) {
             let link = attach_one(&mut self.ebpf, name)
                 .map_err(|error| ebpf_error(&format!("attach {name}"), &error))?;
             self.links.push(link);
@@ -209,11 +208,6 @@ impl Collector for EbpfCollector {
         }
         if self.links.is_empty() {
             return Err(ProbeError::Order("the programs are detached; reattach first"));
-        }
-        if self.stacks.is_some() && self.wakers.is_off() {
-            let link = attach_one(&mut self.ebpf, wakers::PROGRAM)
-                .map_err(|error| ebpf_error("attach sched_waking", &error))?;
-            self.wakers.attached(link);
         }
         let system = tasks::family(&target.pids);
         let generators = tasks::family(&target.generators);
@@ -236,7 +230,6 @@ impl Collector for EbpfCollector {
         let kneepoint = sys::process_cpu(own_pid()).unwrap_or(0);
         let counts = tasks::counts(&system);
         let control = self.start(&cpus)?;
-        self.wakers.watch(control.window, self.maps.cores_elsewhere()?);
         self.window = Some(OpenWindow {
             control,
             cpus,
@@ -259,7 +252,6 @@ impl Collector for EbpfCollector {
         control.active = 0;
         self.maps.set_control(&control)?;
         let end = sys::monotonic();
-        let wakers_share = self.wakers.share();
         if let Some(stacks) = &self.stacks {
             stacks.pause();
         }
@@ -288,15 +280,14 @@ impl Collector for EbpfCollector {
         if let Some(stacks) = &self.stacks {
             stacks.read_maps();
         }
-        self.frozen =
-            Some(FrozenWindow { harvest, system, ticks, cost, wakers_share, opened: window });
+        self.frozen = Some(FrozenWindow { harvest, system, ticks, cost, opened: window });
         Ok(())
     }
 
     /// The facts of the frozen window. Its threads may be gone; naming stacks takes its time.
     fn collect(&mut self) -> Result<Observation, ProbeError> {
         let frozen = self.frozen.take().ok_or(ProbeError::Order("no window is frozen"))?;
-        let FrozenWindow { mut harvest, system, ticks, cost, wakers_share, opened } = frozen;
+        let FrozenWindow { mut harvest, system, ticks, cost, opened } = frozen;
         let mut stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
         offcpu::take_ticks(&mut stacks);
         let waits = offcpu::by_mark(&self.wait_records(&harvest.threads, harvest.end));
@@ -312,6 +303,7 @@ impl Collector for EbpfCollector {
         }
         let skipped = self.recursion_misses().saturating_sub(opened.skipped);
         let switches = harvest.cores.iter().map(|core| core.switches).sum();
+        let wakers_share = offcpu::wakers_share(&harvest.cores);
         let missed = Missed { counters, skipped, switches, wakers_share };
         Ok(facts::assemble(&harvest, stacks, &waits, &missed, ticks, cost))
     }

@@ -17,7 +17,7 @@ pub(crate) struct Missed {
     pub skipped: u64,
     /// Switches of the system's threads.
     pub switches: u64,
-    /// Share of it in which those were seen who end waits.
+    /// Share of the wake-ups that were looked at for who ends waits.
     pub wakers_share: f64,
 }
 

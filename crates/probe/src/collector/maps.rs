@@ -140,15 +140,6 @@ impl Maps {
         sys::map_get_per_cpu(fd(&self.cores), 0, self.possible).map_err(failed("cores"))
     }
 
-    /// The same, for another thread; none where they cannot be read.
-    pub(crate) fn cores_elsewhere(
-        &self,
-    ) -> Result<impl Fn() -> Option<Vec<Core>> + Send + 'static, ProbeError> {
-        let map = fd(&self.cores).try_clone_to_owned().map_err(failed("cores"))?;
-        let possible = self.possible;
-        Ok(move || sys::map_get_per_cpu(map.as_fd(), 0, possible).ok())
-    }
-
     /// Counters since load, summed over CPUs.
     pub(crate) fn counters(&self) -> Result<[u64; counter::COUNT as usize], ProbeError> {
         let mut sums = [0; counter::COUNT as usize];

@@ -6,7 +6,6 @@ mod fallback;
 mod maps;
 mod offcpu;
 mod tick;
-mod wakers;
 mod window;
 mod wire;
 

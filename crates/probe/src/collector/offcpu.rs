@@ -4,7 +4,7 @@
 //! length ÷ p estimates the blocked time it stands for without bias (Horvitz and Thompson, 1952).
 
 use super::window::{Objects, wait_key};
-use super::wire::{WaitId, WaitRecord};
+use super::wire::{Core, WaitId, WaitRecord};
 use crate::stack::{MarkedStack, WindowStacks};
 use kneepoint_vocab::{Nanos, StackId, StackKind, StackWeight};
 use std::collections::BTreeMap;
@@ -62,8 +62,8 @@ pub(crate) fn by_mark(records: &[WaitRecord]) -> BTreeMap<u64, (WaitId, u64)> {
     records.iter().map(|record| (record.id, (record.wait, record.blocked))).collect()
 }
 
-/// Weighted stacks of the window, and the marks without a known wait. Who ended a wait was seen in
-/// this share of the window.
+/// Weighted stacks of the window, and the marks without a known wait. Who ended a wait was
+/// looked for in this share of the wake-ups.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -101,6 +101,15 @@ pub(crate) fn weights(
     (sums.into_iter().map(weight).collect(), orphans)
 }
 
+/// Of all wake-ups the share that was looked at for who ends waits: cores that switch very often
+/// are left alone after a while. 1 where there was none.
+#[allow(clippy::cast_precision_loss, reason = "counts below 2^53")]
+pub(crate) fn wakers_share(cores: &[Core]) -> f64 {
+    let all: u64 = cores.iter().map(|core| core.wakings).sum();
+    let unseen: u64 = cores.iter().map(|core| core.unseen).sum();
+    1.0 - unseen as f64 / all.max(1) as f64
+}
+
 /// On-CPU stacks, weighted so that they add up to the running time of the system.
 pub(crate) fn on_cpu(counts: &BTreeMap<StackId, u64>, running: Nanos) -> Vec<StackWeight> {
     let total = u128::from(counts.values().sum::<u64>().max(1));
@@ -126,6 +135,14 @@ mod tests {
 
     fn mark(id: u64, kind: u32, p: u64, stack: u32) -> MarkedStack {
         MarkedStack { id, kind, p, tid: 1, stack: StackId(stack) }
+    }
+
+    #[test]
+    fn wakers_stand_for_all_by_the_share_that_was_looked_at() {
+        let core = |wakings, unseen| Core { wakings, unseen, ..Core::default() };
+        let share = wakers_share(&[core(6_000, 3_000), core(2_000, 0)]);
+        assert!((share - 0.625).abs() < 1e-12, "{share}");
+        assert!((wakers_share(&[core(0, 0)]) - 1.0).abs() < f64::EPSILON);
     }
 
     #[test]

@@ -237,6 +237,9 @@ pub(crate) struct Core {
     pub class: u64,
     pub watched: u64,
     pub switches: u64,
+    /// Wake-ups by this core, and those of them that nobody looked at.
+    pub wakings: u64,
+    pub unseen: u64,
     pub runs: u64,
     /// ns of one in [`TIMED`] of these runs.
     pub timed: u64,
@@ -287,7 +290,7 @@ mod tests {
         assert_eq!(size_of::<WaitSum>(), 72);
         assert_eq!(size_of::<GroupId>(), 24);
         assert_eq!(size_of::<GroupSum>(), 56);
-        assert_eq!(size_of::<Core>(), 35 * 8);
+        assert_eq!(size_of::<Core>(), 37 * 8);
         assert_eq!(size_of::<WaitRecord>(), 56);
     }
 

@@ -89,7 +89,15 @@ impl FrameInfo {
             return section.fde_for_address(&bases, address, EhFrame::cie_from_offset).ok();
         };
         let header = EhFrameHdr::new(&index.bytes, LittleEndian).parse(&bases, 8).ok()?;
-        header.table()?.fde_for_address(&section, &bases, address, EhFrame::cie_from_offset).ok()
+        let table = header.table()?;
+        let place = table.lookup(address, &bases).ok()?;
+        // Damaged, it may lie before its section, and the distance is taken unchecked.
+        if place.direct().ok()? < header.eh_frame_ptr().direct().ok()? {
+            return None;
+        }
+        let offset = table.pointer_to_offset(place).ok()?;
+        let entry = section.fde_from_offset(&bases, offset, EhFrame::cie_from_offset).ok()?;
+        entry.contains(address).then_some(entry)
     }
 
     fn section(&self) -> EhFrame<Slice<'_>> {

@@ -1,11 +1,9 @@
 //! Levels as people write them: `4`, or `2C` for twice the cores of the machine.
 
+use crate::workload::MOST_CLIENTS;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
-
-/// Most closed-loop clients of one level.
-pub const MOST_CLIENTS: u32 = 4096;
 
 /// A number of clients, fixed or as a multiple of the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

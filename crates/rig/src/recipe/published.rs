@@ -1,7 +1,7 @@
 //! `[protocol.published]`: how the document that a recipe comes from took its figures.
 
 use super::error::Misfit;
-use super::parse::{Asked, Scalar, SettingsText, count, level_list, levels_of};
+use super::fields::{Asked, Scalar, SettingsText, count, level_list, levels_of};
 use super::{LevelSpec, Published};
 use kneepoint_vocab::{LevelOrder, Nanos};
 use serde::Deserialize;

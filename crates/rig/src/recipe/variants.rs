@@ -1,8 +1,9 @@
 //! The variants of a recipe: those of the catalogue that it names, and stanzas of its own.
 
 use super::error::Misfit;
-use super::parse::{SettingsText, identifier, one_line};
-use crate::treatment::{self, ENVIRONMENT, Treatment};
+use super::fields::{SettingsText, identifier, one_line};
+use crate::environment::ENVIRONMENT;
+use crate::treatment::{self, Treatment};
 use crate::workload::{Configured, Workload};
 use kneepoint_vocab::VariantId;
 use serde::Deserialize;

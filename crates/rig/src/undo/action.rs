@@ -1,25 +1,20 @@
 //! What there is to put back, and how each of it is done.
 
-use crate::group;
+use crate::ending;
 use crate::search_path::SearchPath;
-use anyhow::{Context as _, bail};
-use kneepoint_machine::proc::process::{birth, is_zombie, mappings};
-use kneepoint_machine::proc::tasks::family_with_births as family;
-use kneepoint_machine::proc::{self, tasks};
-use kneepoint_machine::{Start, Stream, here};
+use anyhow::Context as _;
+use kneepoint_machine::proc::process::{birth, mappings};
+use kneepoint_machine::proc::tasks;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long killed processes may take to be gone, and mounts and devices to become free.
+/// How long mounts and devices may take to become free.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long children of a server that died may take to let go of its shared memory.
-const DETACHING: Duration = Duration::from_secs(3);
 /// How often something that is waited for is looked at.
 const GLANCE: Duration = Duration::from_millis(2);
 /// Where POSIX shared memory has its names.
@@ -110,8 +105,8 @@ impl Action {
     /// It could not be put back, and why.
     pub fn undo(&self) -> anyhow::Result<()> {
         match self {
-            Self::Kill { process, started } => kill(*process, *started),
-            Self::EndGroup { mark, directory } => group::end(mark, directory.as_deref()),
+            Self::Kill { process, started } => ending::kill(*process, *started),
+            Self::EndGroup { mark, directory } => ending::end(mark, directory.as_deref()),
             Self::Unmount { path } => unmount_at(path),
             Self::DetachLoop { device, backing } => detach_loop(device, backing),
             Self::ResetZram { index, added } => reset_zram(*index, *added),
@@ -128,76 +123,6 @@ impl Action {
             Self::RestoreFile { path, content } => fs::write(path, content)
                 .with_context(|| format!("{} cannot be restored", path.display())),
         }
-    }
-}
-
-/// A process and its descendants. Descendants are found before their parents go: an orphan could
-/// not be distinguished from anybody else's process.
-fn kill(process: u32, started: u64) -> anyhow::Result<()> {
-    match birth(process) {
-        Some(found) if found == started => {}
-        // Somebody else has its number by now, and may have made shared memory under it.
-        Some(_) => return Ok(()),
-        None => return remove_shared_memory(&[process]),
-    }
-    let family = family(process);
-    for member in &family {
-        send(member, Signal::KILL);
-    }
-    let begun = Instant::now();
-    while family.iter().any(|(pid, born)| birth(*pid) == Some(*born) && !is_zombie(*pid)) {
-        if begun.elapsed() > TIMEOUT {
-            bail!("process {process} or a child of it does not end, though killed");
-        }
-        std::thread::sleep(GLANCE);
-    }
-    remove_shared_memory(&family.iter().map(|(pid, _)| *pid).collect::<Vec<_>>())
-}
-
-/// Removes System V shared memory that processes which are gone have made, once nobody has it
-/// attached: PostgreSQL keeps a segment that says that it runs, and its children hold that until
-/// they notice that their server has died.
-pub(crate) fn remove_shared_memory(creators: &[u32]) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    loop {
-        let table = proc::text("sysvipc/shm").unwrap_or_default();
-        let made = segments_of(&table, creators);
-        let (free, held): (Vec<_>, Vec<_>) = made.into_iter().partition(|it| it.attached == 0);
-        for segment in free {
-            run("ipcrm", &["--shmem-id", segment.id])?;
-        }
-        if held.is_empty() || begun.elapsed() > DETACHING {
-            return Ok(());
-        }
-        std::thread::sleep(GLANCE);
-    }
-}
-
-/// A segment of System V shared memory.
-#[derive(Debug, PartialEq, Eq)]
-struct Segment<'a> {
-    id: &'a str,
-    /// How often it is mapped.
-    attached: u64,
-}
-
-/// The segments in a table like `/proc/sysvipc/shm` that these processes have made.
-fn segments_of<'a>(table: &'a str, creators: &[u32]) -> Vec<Segment<'a>> {
-    let lines = table.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    let ours = lines.filter_map(|fields| {
-        // key shmid perms size cpid lpid nattch ...
-        let &[_, id, _, _, made_by, _, attached, ..] = fields.as_slice() else { return None };
-        let attached = attached.parse().ok()?;
-        made_by.parse().is_ok_and(|pid| creators.contains(&pid)).then_some(Segment { id, attached })
-    });
-    ours.collect()
-}
-
-/// Sends a signal to exactly this process.
-pub(crate) fn send((pid, born): &(u32, u64), signal: Signal) {
-    if birth(*pid) == Some(*born) {
-        // It can have ended just now: then there is nothing left to do.
-        let _ = here().signal(*pid, signal);
     }
 }
 
@@ -227,7 +152,7 @@ fn detach_loop(device: &Path, backing: &Path) -> anyhow::Result<()> {
     if Path::new(behind) != backing {
         return Ok(());
     }
-    run("losetup", &["--detach", &device.display().to_string()])
+    SearchPath::own().run("losetup", &["--detach", &device.display().to_string()])
 }
 
 fn reset_zram(index: u32, added: bool) -> anyhow::Result<()> {
@@ -312,27 +237,11 @@ fn remove_unmapped(
     Ok(())
 }
 
-/// Runs a program to its end.
-///
-/// # Errors
-/// It cannot be started or fails; with what it said.
-fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let ended = Start::new(SearchPath::own().resolved(Path::new(program)))
-        .args(arguments)
-        .input(Stream::Nothing)
-        .finish()
-        .with_context(|| format!("{program} cannot be started"))?;
-    if ended.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&ended.complained);
-    let line = format!("{program} {}", arguments.join(" "));
-    bail!("{line}: {}: {}", ended.status, said.trim().lines().last().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_machine::proc::process::is_zombie;
+    use kneepoint_machine::proc::tasks::family_with_births as family;
     use std::process::Command;
 
     #[test]
@@ -372,17 +281,6 @@ mod tests {
         patiently(|| answers.pop().unwrap_or(Ok(()))).unwrap();
         assert!(answers.is_empty());
         assert!(patiently(|| Err(std::io::Error::other("no"))).is_err());
-    }
-
-    #[test]
-    fn segments_belong_to_who_made_them() {
-        let table = "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime\n\
-            1 7 1600 56 4711 4720 0 0 0 0 0 1 2 3\n2 8 1600 56 47 4720 1 0 0 0 0 1 2 3\n\
-            3 9 1600 56 4711 1 2 0 0 0 0 1 2 3\ntorn 4 1600\n";
-        let expected = [Segment { id: "7", attached: 0 }, Segment { id: "9", attached: 2 }];
-        assert_eq!(segments_of(table, &[4711]), expected);
-        assert_eq!(segments_of(table, &[471]), []);
-        assert_eq!(segments_of("", &[4711]), []);
     }
 
     #[test]

@@ -15,11 +15,10 @@ mod template;
 
 use super::private::{Home, agreed};
 use super::{
-    Configured, Configuring, Description, Drive, Need, Setup, SliceOutput, System, Tally, Texts,
-    Workload, check_clients,
+    Configured, Configuring, Description, Drive, MOST_CLIENTS, Need, Setup, SliceOutput, System,
+    Tally, Texts, Workload, check_clients,
 };
 use crate::process::{Account, Process};
-use crate::recipe::level::MOST_CLIENTS;
 use crate::search_path::SearchPath;
 use crate::shown;
 use crate::undo::Undo;

@@ -18,13 +18,13 @@ mod transaction;
 
 use super::peer::Peer;
 use super::{
-    Configured, Configuring, Description, Drive, Need, Setup, SliceOutput, System, Texts, Workload,
-    check_clients,
+    Configured, Configuring, Description, Drive, MOST_CLIENTS, Need, Setup, SliceOutput, System,
+    Texts, Workload, check_clients,
 };
+use crate::ending::MARK;
 use crate::environment::Variables;
-use crate::group::{Group, MARK};
+use crate::group::Group;
 use crate::placement;
-use crate::recipe::level::MOST_CLIENTS;
 use crate::search_path::SearchPath;
 use crate::shown;
 use anyhow::bail;

@@ -2,9 +2,8 @@
 //! both edges of the window, so that throughput is of the window whatever the generator does.
 
 use super::NAME;
-use super::figure::Pattern;
+use super::counting::Counter;
 use super::instance::Instance;
-use super::line::Line;
 use crate::workload::SliceOutput;
 use anyhow::{Context as _, bail, ensure};
 use kneepoint_vocab::Nanos;
@@ -23,13 +22,6 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 const BEYOND: f64 = 1.5;
 const WAITS: usize = 3;
 
-/// The program that tells, and where its number is.
-#[derive(Clone, Debug)]
-pub(super) struct Counter {
-    pub(super) line: Line,
-    pub(super) pattern: Pattern,
-}
-
 /// What it reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reading {
@@ -39,30 +31,27 @@ pub(super) struct Reading {
     count: u64,
 }
 
-impl Counter {
-    /// Asks once.
-    ///
-    /// # Errors
-    /// The program fails or hangs, or tells no count.
-    fn read(&self, instance: &Instance, cpus: &[u32]) -> anyhow::Result<Reading> {
-        let words = self.line.filled(instance.placeholders());
-        let mut program = instance.hook_program("the counter", words);
-        program.cpus = cpus.to_vec();
-        let mut process = program.spawn(&instance.undo)?;
-        let begun = process.begun();
-        let printed = process.await_success(TIMEOUT);
-        let took = begun.elapsed();
-        let count = printed.and_then(|printed| {
-            let texts = [printed.as_str(), &process.complained()?];
-            let found = self.pattern.first(&texts);
-            let found = found.map_err(|why| anyhow::anyhow!("{why}{}", process.tail()))?;
-            whole(found)
-        });
-        let count = count.with_context(|| format!("{NAME}: no count from `{}`", self.line))?;
-        Ok(Reading { at: begun + took / 2, took, count })
-    }
+/// Asks once.
+///
+/// # Errors
+/// The program fails or hangs, or tells no count.
+fn asked(counter: &Counter, instance: &Instance, cpus: &[u32]) -> anyhow::Result<Reading> {
+    let words = counter.line.filled(instance.placeholders());
+    let mut program = instance.hook_program("the counter", words);
+    program.cpus = cpus.to_vec();
+    let mut process = program.spawn(&instance.undo)?;
+    let begun = process.begun();
+    let printed = process.await_success(TIMEOUT);
+    let took = begun.elapsed();
+    let count = printed.and_then(|printed| {
+        let texts = [printed.as_str(), &process.complained()?];
+        let found = counter.pattern.first(&texts);
+        let found = found.map_err(|why| anyhow::anyhow!("{why}{}", process.tail()))?;
+        whole(found)
+    });
+    let count = count.with_context(|| format!("{NAME}: no count from `{}`", counter.line))?;
+    Ok(Reading { at: begun + took / 2, took, count })
 }
-
 /// A count as a whole number.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to fit")]
 fn whole(number: f64) -> anyhow::Result<u64> {
@@ -210,7 +199,7 @@ impl Count {
     }
 
     fn read(&mut self, instance: &Instance) -> anyhow::Result<Reading> {
-        let reading = self.counter.read(instance, &self.cpus)?;
+        let reading = asked(&self.counter, instance, &self.cpus)?;
         match self.latest.replace(reading) {
             Some(latest) if reading.count < latest.count => {
                 // No window goes on over that.
@@ -240,6 +229,8 @@ fn lacking(before: Reading, now: Reading, lasts: Duration) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figure::Pattern;
+    use super::super::line::Line;
     use super::*;
 
     fn reading(at: Instant, millis: u64, count: u64) -> Reading {

@@ -1,7 +1,7 @@
 //! From what a run of the command printed, and how long it took, to counted operations.
 
-use super::counter::Counter;
 use super::figure::{Pattern, number};
+use super::line::Line;
 use super::{formats, unknown};
 use kneepoint_vocab::{Latency, Nanos};
 use serde_json::Value;
@@ -22,6 +22,13 @@ pub(super) enum Counting {
     Work(f64),
     /// Another program tells how many there have been.
     Counter(Counter),
+}
+
+/// The program that tells, and where its number is.
+#[derive(Clone, Debug)]
+pub(super) struct Counter {
+    pub(super) line: Line,
+    pub(super) pattern: Pattern,
 }
 
 /// Operations, and the time over which they were counted.

@@ -1,8 +1,7 @@
 //! The settings of a command, read and checked as a whole.
 
 use super::NAME;
-use super::counter::Counter;
-use super::counting::Counting;
+use super::counting::{Counter, Counting};
 use super::figure::Pattern;
 use super::line::Line;
 use crate::environment::Variables;
