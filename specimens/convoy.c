@@ -1,5 +1,5 @@
 /* A lock that is handed to the thread that has waited longest, which sleeps by then: no core works
-   for anybody until it has come to one. Treated: who comes first takes it. */
+   for anybody until it has come to one. Treated: a lock for each client. */
 #include "specimen.h"
 
 struct waiter {
@@ -8,62 +8,56 @@ struct waiter {
 	bool has;
 };
 
-static struct {
-	pthread_mutex_t guard;
+static struct line {
+	PADDED pthread_mutex_t guard;
 	bool held;
 	struct waiter *first, **last;
-} NAME(queue) = {PTHREAD_MUTEX_INITIALIZER, false, NULL, NULL};
-
-static pthread_mutex_t NAME(gate) = PTHREAD_MUTEX_INITIALIZER;
+} NAME(queue)[MOST];
 
 void NAME(prepare)(void)
 {
-	NAME(queue).last = &NAME(queue).first;
+	for (unsigned i = 0; i < MOST; i++)
+		NAME(queue)[i].last = &NAME(queue)[i].first;
 }
 
-APART static void NAME(come)(void)
+APART static void NAME(come)(struct line *line)
 {
 	struct waiter me = {NULL, PTHREAD_COND_INITIALIZER, false};
-	pthread_mutex_lock(&NAME(queue).guard);
-	if (NAME(queue).held) {
-		*NAME(queue).last = &me;
-		NAME(queue).last = &me.next;
+	pthread_mutex_lock(&line->guard);
+	if (line->held) {
+		*line->last = &me;
+		line->last = &me.next;
 		while (!me.has)
-			pthread_cond_wait(&me.given, &NAME(queue).guard);
+			pthread_cond_wait(&me.given, &line->guard);
 	}
-	NAME(queue).held = true;
-	pthread_mutex_unlock(&NAME(queue).guard);
+	line->held = true;
+	pthread_mutex_unlock(&line->guard);
 }
 
-APART static void NAME(go)(void)
+APART static void NAME(go)(struct line *line)
 {
-	pthread_mutex_lock(&NAME(queue).guard);
-	struct waiter *next = NAME(queue).first;
+	pthread_mutex_lock(&line->guard);
+	struct waiter *next = line->first;
 	if (next) {
-		NAME(queue).first = next->next;
+		line->first = next->next;
 		if (!next->next)
-			NAME(queue).last = &NAME(queue).first;
+			line->last = &line->first;
 		next->has = true;
 		pthread_cond_signal(&next->given);
 	} else {
-		NAME(queue).held = false;
+		line->held = false;
 	}
-	pthread_mutex_unlock(&NAME(queue).guard);
+	pthread_mutex_unlock(&line->guard);
 }
 
 APART static void NAME(settle)(struct client *me)
 {
+	struct line *line = &NAME(queue)[share_of(me)];
 	enter(me);
-	if (options.treated)
-		pthread_mutex_lock(&NAME(gate));
-	else
-		NAME(come)();
+	NAME(come)(line);
 	leave(me, 0);
 	burn(options.hold);
-	if (options.treated)
-		pthread_mutex_unlock(&NAME(gate));
-	else
-		NAME(go)();
+	NAME(go)(line);
 }
 
 void NAME(operate)(struct client *me)

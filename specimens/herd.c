@@ -1,5 +1,5 @@
 /* As many places as there are cores; who leaves one wakes everybody who waits for one. Treated:
-   one of them. */
+   there is a place for everybody. */
 #define _GNU_SOURCE
 #include "specimen.h"
 
@@ -13,7 +13,7 @@ void NAME(prepare)(void)
 {
 	cpu_set_t allowed;
 	must(!sched_getaffinity(0, sizeof allowed, &allowed), "cores");
-	NAME(room).places = CPU_COUNT(&allowed);
+	NAME(room).places = options.treated ? MOST : CPU_COUNT(&allowed);
 }
 
 APART static void NAME(join)(struct client *me)
@@ -31,10 +31,7 @@ APART static void NAME(depart)(void)
 {
 	pthread_mutex_lock(&NAME(room).mutex);
 	NAME(room).places++;
-	if (options.treated)
-		pthread_cond_signal(&NAME(room).left);
-	else
-		pthread_cond_broadcast(&NAME(room).left);
+	pthread_cond_broadcast(&NAME(room).left);
 	pthread_mutex_unlock(&NAME(room).mutex);
 }
 

@@ -3,7 +3,7 @@
 #include "specimen.h"
 #include <time.h>
 
-enum { TIMES = 20 };
+enum { TIMES = 20, TRIED = 1000 };
 
 static double NAME(alone); /* us */
 
@@ -22,14 +22,7 @@ void NAME(prepare)(void)
 {
 	setenv("TZ", "UTC0", 1);
 	tzset();
-	long begun = now();
-	for (int i = 0; i < 1000; i++)
-		NAME(stamp)(client_of(0));
-	NAME(alone) = (double)(now() - begun) / 1e6;
-	begun = now();
-	burn(10000);
-	/* A microsecond of work is one of a certain core only. */
-	NAME(alone) *= 10000 / ((double)(now() - begun) / 1e3);
+	NAME(alone) = work_of(NAME(stamp), TRIED);
 }
 
 void NAME(operate)(struct client *me)

@@ -1,4 +1,4 @@
-/* Half of each operation under one mutex. Treated: a mutex for each client. */
+/* Most of each operation under one mutex. Treated: a mutex for each client. */
 #include "specimen.h"
 
 static struct {

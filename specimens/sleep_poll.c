@@ -1,8 +1,10 @@
-/* A lock that is looked at again after a sleep, as long as it is held. Treated: a mutex. */
+/* A lock that is looked at again after a sleep, as long as it is held. Treated: a lock for each
+   client. */
 #include "specimen.h"
 
-static atomic_flag NAME(taken) = ATOMIC_FLAG_INIT;
-static pthread_mutex_t NAME(slot) = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	PADDED atomic_flag taken;
+} NAME(slot)[MOST];
 
 void NAME(prepare)(void)
 {
@@ -11,11 +13,8 @@ void NAME(prepare)(void)
 APART static void NAME(obtain)(struct client *me)
 {
 	enter(me);
-	if (options.treated)
-		pthread_mutex_lock(&NAME(slot));
-	else
-		while (atomic_flag_test_and_set(&NAME(taken)))
-			pause_for(options.size);
+	while (atomic_flag_test_and_set(&NAME(slot)[share_of(me)].taken))
+		pause_for(options.size);
 	leave(me, 0);
 }
 
@@ -23,8 +22,5 @@ void NAME(operate)(struct client *me)
 {
 	NAME(obtain)(me);
 	burn(options.hold);
-	if (options.treated)
-		pthread_mutex_unlock(&NAME(slot));
-	else
-		atomic_flag_clear(&NAME(taken));
+	atomic_flag_clear(&NAME(slot)[share_of(me)].taken);
 }

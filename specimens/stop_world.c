@@ -18,7 +18,7 @@ APART static void NAME(sweep)(void)
 static void *NAME(tend)(void *nothing)
 {
 	while (!is_stopped()) {
-		pause_for(options.hold);
+		pause_for(options.hold / 2);
 		if (options.treated) {
 			NAME(sweep)();
 			continue;

@@ -70,6 +70,18 @@ void start_helper(void *(*what)(void *), void *argument)
 	pthread_detach(thread);
 }
 
+double work_of(void (*what)(struct client *), unsigned calls)
+{
+	long begun = now();
+	for (unsigned i = 0; i < calls; i++)
+		what(client_of(0));
+	double took = (double)(now() - begun) / calls;
+	begun = now();
+	burn(10000);
+	/* A microsecond of work is one of a certain core only. */
+	return took * 10000 / (double)(now() - begun);
+}
+
 void section_begin(struct client *me)
 {
 	me->wall = now();

@@ -1,11 +1,9 @@
-/* A thread that is made for each operation, in one process. Treated: clients that are
-   processes. */
+/* A thread that is made for each operation. Treated: as much work as that takes one client alone. */
 #include "specimen.h"
 
-void NAME(prepare)(void)
-{
-	plan.processes = options.treated;
-}
+enum { TRIED = 200 };
+
+static double NAME(alone); /* us */
 
 static void *NAME(job)(void *nothing)
 {
@@ -22,7 +20,15 @@ APART static void NAME(launch)(struct client *me)
 	leave(me, 0);
 }
 
+void NAME(prepare)(void)
+{
+	NAME(alone) = work_of(NAME(launch), TRIED);
+}
+
 void NAME(operate)(struct client *me)
 {
-	NAME(launch)(me);
+	if (options.treated)
+		burn(NAME(alone));
+	else
+		NAME(launch)(me);
 }
