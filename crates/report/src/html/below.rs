@@ -3,7 +3,6 @@
 
 use crate::number;
 use crate::words::{self, Axis};
-use kneepoint_vocab::findings::Curve;
 use kneepoint_vocab::{Findings, Level, ProtocolName, Ratio, Unit};
 
 /// A name with its value.
@@ -17,7 +16,7 @@ fn fact(name: &str, value: impl Into<String>) -> Fact {
 pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, String)> {
     let of =
         |name: &str, value: String, meaning: &str| (name.to_owned(), value, meaning.to_owned());
-    let knee = knee(&findings.curve, axis);
+    let knee = words::knee_value(&findings.curve, axis);
     let mut strip = vec![of("knee", knee, "95 % of the peak is reached here")];
     if findings.curve.points.len() > 1 {
         let ratio = number::factor(&findings.curve.last_over_peak);
@@ -70,11 +69,6 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
     let elapsed = number::brief_seconds(protocol.elapsed);
     strip.push(of("slices", protocol.slices.to_string(), &format!("in {elapsed}{repeated}")));
     strip
-}
-
-fn knee(curve: &Curve, axis: Axis) -> String {
-    let words = words::knee(curve, axis);
-    words.strip_prefix("at ").map_or_else(|| words.clone(), ToOwned::to_owned)
 }
 
 /// What collected, how much it can be believed, and what it cost; nothing for imported results.

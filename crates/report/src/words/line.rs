@@ -88,3 +88,24 @@ pub(crate) fn threads(name: &ThreadsName) -> String {
     };
     fixed.to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_worded_for_where_it_stands() {
+        let wait = CoreName::Wait { name: "mutex in f".to_owned() };
+        assert_eq!((core(&wait), beside_kind(&wait)), {
+            ("idle for mutex in f".to_owned(), "waiting for mutex in f".to_owned())
+        });
+        assert_eq!(core(&CoreName::OtherFunctions), "extra CPU over other functions");
+        assert_eq!(beside_kind(&CoreName::OtherFunctions), "other functions");
+        assert_eq!(brief(&CoreName::Unused), "idle for want of clients");
+        assert_eq!(of_profile(&CoreName::Unused), "idle, with nothing to do");
+        let within = |says_all| ThreadName::Function { name: "f".to_owned(), says_all };
+        assert_eq!((thread(&within(false)), thread(&within(true))), {
+            ("in f".to_owned(), "f".to_owned())
+        });
+    }
+}

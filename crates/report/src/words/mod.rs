@@ -268,23 +268,34 @@ pub(crate) const fn tier(tier: Option<Tier>) -> &'static str {
 /// The knee: `at 4 clients [2–8]`, bare where one repetition gives no interval, or why there is
 /// none.
 pub(crate) fn knee(curve: &Curve, axis: Axis) -> String {
+    knee_place(curve, axis).map_or_else(|| no_knee(curve, axis), |place| format!("at {place}"))
+}
+
+/// The same as the value of a field: `4 clients [2–8]`.
+pub(crate) fn knee_value(curve: &Curve, axis: Axis) -> String {
+    knee_place(curve, axis).unwrap_or_else(|| no_knee(curve, axis))
+}
+
+fn knee_place(curve: &Curve, axis: Axis) -> Option<String> {
     let knee = &curve.knee;
-    if curve.points.len() == 1 {
-        return "not shown by one level".to_owned();
-    }
-    if knee.beyond_last {
-        return curve.points.last().map_or_else(
-            || "not reached".to_owned(),
-            |last| format!("beyond {}", axis.phrase(last.level)),
-        );
+    if curve.points.len() == 1 || knee.beyond_last {
+        return None;
     }
     let within = Axis::along(curve.points.iter().map(|point| point.level));
     let tick = if axis == Axis::Both { within } else { axis };
     let at = axis.phrase(knee.level);
     if curve.points.iter().all(|point| number::is_bare(&point.throughput)) {
-        return format!("at {at}");
+        return Some(at);
     }
-    format!("at {at} [{}–{}]", tick.tick(knee.low), tick.tick(knee.high))
+    Some(format!("{at} [{}–{}]", tick.tick(knee.low), tick.tick(knee.high)))
+}
+
+fn no_knee(curve: &Curve, axis: Axis) -> String {
+    match &curve.points[..] {
+        [_] => "not shown by one level".to_owned(),
+        [.., last] => format!("beyond {}", axis.phrase(last.level)),
+        [] => "not reached".to_owned(),
+    }
 }
 
 /// How far a treated variant scales, in a clause: `rises to 1.90× at 2`.
