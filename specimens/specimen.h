@@ -85,7 +85,7 @@ void start_helper(void *(*what)(void *), void *argument);
 void pause_for(double us);
 struct client *client_of(unsigned number);
 
-/* Microseconds of work that take one client as long as a call of `what` does, by so many calls. */
+/* Microseconds of work that take as much CPU as a call of `what`, by so many calls. */
 double work_of(void (*what)(struct client *), unsigned calls);
 
 void section_begin(struct client *me);

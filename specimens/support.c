@@ -72,14 +72,14 @@ void start_helper(void *(*what)(void *), void *argument)
 
 double work_of(void (*what)(struct client *), unsigned calls)
 {
-	long begun = now();
+	long begun = clock_of(CLOCK_PROCESS_CPUTIME_ID);
 	for (unsigned i = 0; i < calls; i++)
 		what(client_of(0));
-	double took = (double)(now() - begun) / calls;
-	begun = now();
+	long called = clock_of(CLOCK_PROCESS_CPUTIME_ID);
 	burn(10000);
 	/* A microsecond of work is one of a certain core only. */
-	return took * 10000 / (double)(now() - begun);
+	return 10000 * (double)(called - begun) / calls /
+		(double)(clock_of(CLOCK_PROCESS_CPUTIME_ID) - called);
 }
 
 void section_begin(struct client *me)
