@@ -1,10 +1,11 @@
 /* Clients that make and remove entries of one directory. Treated: a directory for each. */
 #define _GNU_SOURCE
 #include "specimen.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static char NAME(top)[] = "/dev/shm/specimen-XXXXXX";
+static char NAME(top)[32];
 
 static void NAME(wipe)(void)
 {
@@ -24,6 +25,7 @@ static void NAME(wipe)(void)
 void NAME(prepare)(void)
 {
 	char name[64];
+	snprintf(NAME(top), sizeof NAME(top), "/dev/shm/%.8s-XXXXXX", program_invocation_short_name);
 	must(mkdtemp(NAME(top)), NAME(top));
 	plan.clear = NAME(wipe);
 	for (unsigned i = 0; i < (options.treated ? options.clients : 1); i++) {

@@ -2,11 +2,12 @@
    of the directory above. Treated: another directory above for each client. */
 #define _GNU_SOURCE
 #include "specimen.h"
+#include <errno.h>
 #include <sys/stat.h>
 
 enum { TIMES = 5 };
 
-static char NAME(top)[] = "/dev/shm/specimen-XXXXXX";
+static char NAME(top)[32];
 static char NAME(place)[MOST][64];
 
 static void NAME(wipe)(void)
@@ -21,6 +22,7 @@ static void NAME(wipe)(void)
 
 void NAME(prepare)(void)
 {
+	snprintf(NAME(top), sizeof NAME(top), "/dev/shm/%.8s-XXXXXX", program_invocation_short_name);
 	must(mkdtemp(NAME(top)), NAME(top));
 	plan.clear = NAME(wipe);
 	for (unsigned i = 0; i < (options.treated ? options.clients : 1); i++) {

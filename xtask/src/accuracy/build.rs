@@ -47,6 +47,9 @@ impl Form {
     }
 }
 
+/// Where specimens make directories, under their programs' names.
+const MEMORY: &str = "/dev/shm";
+
 /// A specimen that can be run.
 #[derive(Debug)]
 pub(super) struct Built {
@@ -111,6 +114,18 @@ impl Built {
     }
 }
 
+/// One that was killed has left its directory.
+impl Drop for Built {
+    fn drop(&mut self) {
+        let own = format!("{}-", self.names.module);
+        for entry in fs::read_dir(MEMORY).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&own) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
 fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| path.display().to_string())
 }
@@ -138,6 +153,20 @@ mod tests {
             assert_eq!(Form::parse(form.as_str()).unwrap(), form);
         }
         assert!(Form::parse("fast").is_err());
+    }
+
+    #[test]
+    fn what_a_killed_specimen_has_left_is_removed() {
+        let names = Names::draw(&Default::default(), &mut Generator::new(77));
+        let [own, other] =
+            ["", "x"].map(|mark| Path::new(MEMORY).join(format!("{}{mark}-left", names.module)));
+        for folder in [&own, &other] {
+            fs::create_dir_all(folder.join("1")).unwrap();
+        }
+        drop(Built { program: PathBuf::new(), names });
+        let left = other.is_dir();
+        fs::remove_dir_all(&other).unwrap();
+        assert!(left && !own.exists());
     }
 
     #[test]

@@ -34,8 +34,10 @@ pub(super) fn complaints(specimens: &[Specimen], trial: &Trial<'_>) -> Vec<Strin
     scope(|scope| {
         for _ in 0..workers.min(jobs.len()) {
             scope.spawn(|| {
-                while let Some((specimen, form)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let Err(error) = one(specimen, *form, trial) else { continue };
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((specimen, form)) = jobs.get(number) else { break };
+                    let Err(error) = one(specimen, *form, trial, number) else { continue };
                     let line = format!("{} ({}): {error:#}", specimen.name, form.as_str());
                     found.lock().expect("no worker panics with it").push(line);
                 }
@@ -47,9 +49,11 @@ pub(super) fn complaints(specimens: &[Specimen], trial: &Trial<'_>) -> Vec<Strin
     found
 }
 
-fn one(specimen: &Specimen, form: Form, trial: &Trial<'_>) -> Result<()> {
+fn one(specimen: &Specimen, form: Form, trial: &Trial<'_>, number: usize) -> Result<()> {
     let folder = trial.folder.join(format!("{}-{}", specimen.name, form.as_str()));
-    let built = Built::make(specimen, form, &folder, &mut Generator::new(1))?;
+    // What a program leaves in memory goes by its name: each has its own, also beside other checks.
+    let seed = u64::from(std::process::id()) << 32 | number as u64;
+    let built = Built::make(specimen, form, &folder, &mut Generator::new(seed))?;
     for twin in [&[][..], &[super::twin()][..]] {
         let words = [&specimen.expected.middle()[..], twin].concat();
         for clients in trial.clients {
