@@ -202,10 +202,10 @@ fn who_waits_for_its_workers_is_no_client() {
     let mut system = stage.started(&settings).unwrap();
     let first = system.begin(&Drive::new(2, WINDOW)).unwrap();
     let shell = system.pids()[0];
-    // On a busy machine it takes a while until they work.
-    let settled = (0..50).map(|_| system.settled_clients(2).unwrap()).find(|now| now.len() == 2);
-    let settled = settled.unwrap_or_else(|| panic!("nobody works, at first {first:?}"));
-    assert!(!settled.contains(&shell), "{settled:?} with {shell}");
+    // On a busy machine it takes a while until both work and the shell only waits.
+    let mut looks = (0..50).map(|_| system.settled_clients(2).unwrap());
+    let reported = looks.any(|now| now.len() == 2 && !now.contains(&shell));
+    assert!(reported, "the workers are not told from {shell}, at first {first:?}");
     drop(system);
     stage.clean();
 }
@@ -379,7 +379,9 @@ fn a_count_that_is_set_back_meanwhile_leaves_no_number() {
     setup.settings = recipe.settings.clone();
     let mut system = recipe.workload.start(&setup).unwrap();
     let socket = stage.path().join("baseline-0-command/redis.sock");
-    for after in [50, 400] {
+    // Early, but not so early that a machine which is disturbed before and not after makes good for
+    // what was lost.
+    for after in [250, 400] {
         system.begin(&Drive::new(2, Nanos::from_millis(600))).unwrap();
         system.mark().unwrap();
         std::thread::sleep(Duration::from_millis(after));
