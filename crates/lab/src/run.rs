@@ -472,6 +472,7 @@ impl<'a> Runner<'a> {
             || self.clock.now() + self.pending > self.plan.budget;
         let disposition = match self.disturbance(&taken) {
             None => Disposition::Kept,
+            Some(Disturbance::Slight) => Disposition::KeptDisturbed,
             Some(_) if !last => Disposition::Disturbed,
             Some(Disturbance::Some) => Disposition::KeptDisturbed,
             Some(Disturbance::Gross(reason)) => Disposition::Spoiled { reason },
