@@ -128,13 +128,14 @@ fn why(reported: &Reported<'_>) -> Option<Conclusion> {
     }
     let first = reported.causes.first()?;
     let (kind, name, share) = (first.kind, name_of(first), first.share);
+    let code = first.evidence.charge.code();
     if !reported.sweep.has_intervals {
-        return Some(Conclusion::Unsettled { kind, name, share_at_most: None });
+        return Some(Conclusion::Unsettled { kind, name, code, share_at_most: None });
     }
     if share.low.0 < NEARLY_NONE {
-        return Some(Conclusion::Unsettled { kind, name, share_at_most: Some(share.high) });
+        return Some(Conclusion::Unsettled { kind, name, code, share_at_most: Some(share.high) });
     }
-    Some(Conclusion::Loss { kind, name, share })
+    Some(Conclusion::Loss { kind, name, code, share })
 }
 
 /// What makes throughput fall, where that is something else than what is lost most to at the level

@@ -338,6 +338,10 @@ impl Why<'_> {
             explained: !self.story.scales && !losses.list.is_empty(),
         });
         let list = losses.filter(|_| !self.story.scales).map_or_else(Vec::new, |one| one.list);
+        let list = account.map_or_else(Vec::new, |account| {
+            let slices = sweep_at(&self.slices, self.story.level);
+            causes::locks_first(&self.context(account, &slices), list)
+        });
         let slots: Vec<Slot> = list.iter().map(|loss| loss.slot).collect();
         let mut causes = account.map_or_else(Vec::new, |account| self.causes(account, &list));
         let (slices, accounts, level) = (&self.slices, &self.accounts, self.tried);
@@ -377,7 +381,7 @@ impl Why<'_> {
     fn at_bound(&self, limits: &Limits) -> Option<AtBound> {
         let account = self.accounts.at(self.story.level)?;
         let bound = self.story.scales && limits.limiting_generator().is_none();
-        bound.then(|| at_bound::at_bound(&self.accounts, account, &self.functions))
+        bound.then(|| at_bound::at_bound(&self.accounts, account, &self.functions, &self.groups))
     }
 
     fn nameless(&self) -> Vec<Nameless> {
@@ -392,15 +396,18 @@ impl Why<'_> {
 
     fn causes(&self, account: &Account, losses: &[Loss]) -> Vec<Cause> {
         let slices = sweep_at(&self.slices, self.story.level);
-        let context = Context {
+        causes::causes(&self.context(account, &slices), losses)
+    }
+
+    fn context<'a>(&'a self, account: &'a Account, slices: &'a [&'a Slice<'a>]) -> Context<'a> {
+        Context {
             accounts: &self.accounts,
             account,
             groups: &self.groups,
             functions: &self.functions,
             stacks: &self.stacks,
-            slices: &slices,
-        };
-        causes::causes(&context, losses)
+            slices,
+        }
     }
 
     fn ledgers(&self, causes: &BTreeMap<Slot, String>, generator_full: bool) -> Vec<LevelLedger> {

@@ -103,7 +103,14 @@ fn trial(block: u32) -> TrialRecord {
 fn stack(id: u32) -> StackRecord {
     let frame = Frame { function: "f\u{7f}<b>\"".into(), module: "m".into() };
     let module = Module { name: "m".into(), build_id: format!("{id:040x}") };
-    StackRecord { id: StackId(id), frames: vec![frame], truncated: false, modules: vec![module] }
+    StackRecord {
+        id: StackId(id),
+        frames: vec![frame],
+        truncated: false,
+        code: CodeKind::Other,
+        sources: Vec::new(),
+        modules: vec![module],
+    }
 }
 
 /// A run of so many trials, and the folder that it lies in.

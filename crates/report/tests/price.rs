@@ -83,6 +83,7 @@ fn a_flat_price_is_nothing_wrong() {
     let mut findings = falling();
     findings.causes.clear();
     findings.at_bound = Some(AtBound {
+        waits: None,
         level: findings.focus,
         bound: Bound::Cores,
         busy: Estimate::of(1.97, 1.96, 1.98),

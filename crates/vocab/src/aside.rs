@@ -77,6 +77,19 @@ pub struct AtBound {
     pub of: Cores,
     /// Functions and ways into the kernel that the CPU goes to, greatest first.
     pub functions: Vec<BusyFunction>,
+    /// What cores idle for most that a client waits for, where that is much: one client alone waits
+    /// for it as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<IdleFor>,
+}
+
+/// Cores that idle for one thing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IdleFor {
+    /// What is waited for.
+    pub name: String,
+    /// How many.
+    pub idle: Cores,
 }
 
 /// A function with its part of the CPU.

@@ -172,6 +172,23 @@ pub struct Wait {
     pub holders: Holders,
 }
 
+/// The thread that ended most of the waits of one key, told from the wake-ups that were looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Waker {
+    /// What was waited for.
+    pub key: WaitKey,
+    /// Its kernel thread id.
+    pub tid: u32,
+    /// Its name (`comm`); empty where it is no thread of the system.
+    pub name: String,
+    /// Whom it serves; none where it is no thread of the system.
+    pub role: Option<ThreadRole>,
+    /// Blocked time that it ended.
+    pub ended: Nanos,
+    /// Blocked time that any thread ended.
+    pub of: Nanos,
+}
+
 /// Where the core-time went: `system + generator + kernel + others + kneepoint + idle` =
 /// cores × window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -376,6 +393,8 @@ pub enum Fact {
     ThreadTime(ThreadTime),
     /// Blocked time by reason.
     Wait(Wait),
+    /// Who ended waits.
+    Waker(Waker),
     /// Core accounting.
     CoreTime(CoreTime),
     /// A weighted stack.

@@ -9,7 +9,7 @@ pub mod price;
 
 use crate::fact::{Tier, WaitReason};
 use crate::plan::{Level, ProtocolName, VariantId, VariantRole};
-use crate::record::{Host, Proof, Proven, StoppedBy};
+use crate::record::{Host, Proof, Proven, SourceLine, StoppedBy};
 use crate::stability::StabilityFindings;
 use crate::trial::Latency;
 use crate::units::{Cores, PerSecond, Ratio, Seconds};
@@ -17,8 +17,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::aside::{
-    AtBound, Bound, BusyFunction, GainEvidence, GainReason, HolderState, IdleAccount, Nameless,
-    Regimes, Superlinear, Unsteady,
+    AtBound, Bound, BusyFunction, GainEvidence, GainReason, HolderState, IdleAccount, IdleFor,
+    Nameless, Regimes, Superlinear, Unsteady,
 };
 pub use crate::estimate::Estimate;
 pub use crate::instruments::{
@@ -30,7 +30,8 @@ pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
 pub use conclusion::Conclusion;
 pub use curve::Curve;
 pub use evidence::{
-    CauseEvidence, Charge, DeviceStage, DeviceWorker, ServedBy, WaitEvidence, WaitWork,
+    CauseEvidence, Charge, CodeShare, DeviceStage, DeviceWorker, ServedBy, WaitEvidence, WaitWork,
+    WokenBy,
 };
 pub use line::{CoreName, ThreadName, ThreadsName};
 use price::Price;
@@ -406,6 +407,9 @@ pub struct Cause {
     pub kind: CauseKind,
     /// Its name, e.g. `mutex in sqlite3BtreeEnter`.
     pub name: String,
+    /// Where the source of the function lies that names it, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceLine>,
     /// Path that names it, innermost first, e.g. `sqlite3BtreeEnter`, `sqlite3VdbeEnter`.
     pub path: Vec<String>,
     /// Its part of the lost cores.

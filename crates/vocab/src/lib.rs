@@ -36,7 +36,7 @@ pub use comparison::Comparison;
 pub use fact::{
     CollectorCost, CoreTime, DeviceCounters, Fact, Holders, Loss, MachineCounters, Pressure,
     StackId, StackKind, StackWeight, TaskCpu, TaskOwner, ThreadRole, ThreadTime, Tier, Wait,
-    WaitKey, WaitReason,
+    WaitKey, WaitReason, Waker,
 };
 pub use findings::{Estimate, Findings};
 pub use key::CauseKey;
@@ -47,8 +47,8 @@ pub use plan::{
 };
 pub use profile::Profile;
 pub use record::{
-    EndFile, FileSum, Frame, Host, Module, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
-    StoppedBy, VariantStart,
+    CodeKind, EndFile, FileSum, Frame, Host, Module, Proof, Proven, RunEnd, RunRecord, SCHEMA,
+    SourceLine, StackRecord, StoppedBy, VariantStart,
 };
 pub use stability::{ClassStability, Failure, FirstFailure, Stability, StabilityFindings};
 pub use trial::{

@@ -250,6 +250,8 @@ pub struct Kernel {
     pub slow_path: Vec<SlowPath>,
     /// Locks that their callers tell.
     pub lock: Vec<KernelLock>,
+    /// Work that says more than the call which brings it about.
+    pub work: Vec<KernelWork>,
 }
 
 impl Kernel {
@@ -271,7 +273,18 @@ impl Kernel {
         self.receiving.extend_from_slice(&more.receiving);
         first(&mut self.slow_path, &more.slow_path);
         first(&mut self.lock, &more.lock);
+        first(&mut self.work, &more.work);
     }
+}
+
+/// Work of the kernel with a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KernelWork {
+    /// What it is called.
+    pub name: String,
+    /// Parts of its functions' names.
+    pub parts: Vec<String>,
 }
 
 /// What kind of kernel lock.

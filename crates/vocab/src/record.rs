@@ -131,6 +131,55 @@ pub struct Module {
     pub build_id: String,
 }
 
+/// Where the source of a function lies, as the debug information of its module says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceLine {
+    /// The function, as frames bear it.
+    pub function: String,
+    /// Its module, as frames bear it.
+    pub module: String,
+    /// The file, with the path that it had where it was compiled.
+    pub file: String,
+    /// The line at which its code begins; of a function that was put into another, one in it.
+    pub line: u32,
+}
+
+/// What the instructions around the innermost address of a running thread do.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum CodeKind {
+    /// Nothing of the below, or not known: in the kernel, and where code could not be read.
+    #[default]
+    Other,
+    /// A loop that does nothing but look whether a word of memory has changed.
+    Spin,
+    /// An atomic read-modify-write: it takes the cache line from every other core.
+    Atomic,
+    /// Another access to memory that is not the thread's own stack.
+    Memory,
+}
+
+impl CodeKind {
+    /// Whether nothing stands out.
+    #[must_use]
+    pub fn is_other(&self) -> bool {
+        *self == Self::Other
+    }
+}
+
 /// One distinct stack: one line of `stacks.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StackRecord {
@@ -140,6 +189,12 @@ pub struct StackRecord {
     pub frames: Vec<Frame>,
     /// The unwinder could not reach the outermost frame.
     pub truncated: bool,
+    /// What a thread that ran there did. Stacks of equal frames differ where it does.
+    #[serde(default, skip_serializing_if = "CodeKind::is_other")]
+    pub code: CodeKind,
+    /// Source lines of its functions that no stack before it had, where they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceLine>,
     /// Modules of its frames that no stack before it had, as far as they bear a build id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<Module>,

@@ -86,7 +86,11 @@ pub(super) fn judge(findings: &Value, known: &Known<'_>) -> Outcome {
     let fits: Vec<Vec<Fit>> = causes
         .iter()
         .take(FIRST)
-        .map(|cause| planted.iter().map(|one| fit(cause, one, known.names)).collect())
+        .enumerate()
+        .map(|(at, cause)| {
+            let said = findings["evidence_lines"][at].as_str().unwrap_or_default();
+            planted.iter().map(|one| fit(cause, said, one, known.names)).collect()
+        })
         .collect();
     let first = fits.first().map_or(&[][..], Vec::as_slice);
     let (mut share_errors, mut covered) = (Vec::new(), Vec::new());
@@ -131,7 +135,7 @@ impl Fit {
     }
 }
 
-fn fit(cause: &Value, planted: &Planted, names: &Names) -> Fit {
+fn fit(cause: &Value, said: &str, planted: &Planted, names: &Names) -> Fit {
     let path: Vec<&str> =
         cause["path"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let name = format!("{} < {}", cause["name"].as_str().unwrap_or_default(), path.join(" < "));
@@ -140,7 +144,8 @@ fn fit(cause: &Value, planted: &Planted, names: &Names) -> Fit {
     let plain = names.without(&name).to_lowercase();
     let object = planted.objects.iter().any(|object| plain.contains(&object.to_lowercase()));
     let anywhere = planted.places.is_empty() && planted.objects.is_empty();
-    let evidence = names.without(&texts(&cause["evidence"])).to_lowercase();
+    let evidence = format!("{} {said}", texts(&cause["evidence"]));
+    let evidence = names.without(&evidence).to_lowercase();
     let says = |words: &String| {
         let mut alternatives = words.split('|').map(str::to_lowercase);
         alternatives.any(|word| plain.contains(&word) || evidence.contains(&word))

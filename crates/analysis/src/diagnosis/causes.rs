@@ -7,20 +7,31 @@ use crate::frames::stacks::{KERNEL_WORK, Stacks};
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::balance::Balance;
 use crate::ledgers::core_ledger::Slot;
-use crate::ledgers::row::per_operation;
+use crate::ledgers::row::{Row, per_operation};
 use crate::ledgers::slices::{Functions, Slice};
 use crate::number::{finite, quotient, tally};
 use crate::quality::collector::completeness;
 use crate::waits::groups::Groups;
 use kneepoint_vocab::findings::{
-    Cause, CauseEvidence, CauseKind, Charge, HolderState, LineKind, WaitEvidence, WaitWork,
+    Cause, CauseEvidence, CauseKind, Charge, CodeShare, HolderState, LineKind, WaitEvidence,
+    WaitWork,
 };
 use kneepoint_vocab::units::{Cores, PerSecond, Ratio, Seconds};
-use kneepoint_vocab::{CauseKey, Estimate, StackKind};
+use kneepoint_vocab::{CauseKey, CodeKind, Estimate, SourceLine, StackKind, WaitReason};
 use std::collections::BTreeMap;
 
 /// CPU of a lock's own functions below this part of C is not worth a word.
 const LEAST_WORK: f64 = 0.01;
+
+/// Code that is so much of a function's extra CPU is what it takes more for.
+const HALF: f64 = 0.5;
+/// Less of it is not worth a word.
+const LEAST_CODE: f64 = 0.25;
+/// Code that is so much of a function is all that it does.
+const MOSTLY: f64 = 0.8;
+
+/// Less time than this in which nothing runs is not worth a word.
+const LEAST_HAND_OVER: f64 = 0.1;
 
 /// Everything that describing a cause needs.
 pub(crate) struct Context<'a> {
@@ -39,12 +50,61 @@ pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
     for loss in losses {
         let mut cause = describe(context, loss);
+        cause.source = source(context.stacks, &cause);
         let number = numbers.entry(cause.kind.as_str()).or_default();
         *number += 1;
         cause.id = format!("{}-{number}", cause.kind.as_str());
         causes.push(cause);
     }
+    for at in 0..losses.len() {
+        let lock = lock_beside(context, losses, at);
+        causes[at].follows_from = lock.map(|lock| causes[lock].id.clone());
+    }
     causes
+}
+
+/// Where the code lies that a cause is named by: its own frame, or the first of its path with a
+/// source.
+fn source(stacks: &Stacks<'_>, cause: &Cause) -> Option<SourceLine> {
+    if matches!(cause.kind, CauseKind::Kernel | CauseKind::KernelLock) {
+        return None;
+    }
+    let frames = std::iter::once(&cause.key.frame).chain(&cause.path);
+    let mut found = frames.filter_map(|frame| {
+        let module = stacks.module_of(frame)?;
+        stacks.source(frame, module)
+    });
+    found.next().cloned()
+}
+
+/// The losses with each kernel lock before what its system call takes more beside it: what the
+/// holder does with shared data is dearer because others want it too.
+pub(crate) fn locks_first(context: &Context<'_>, mut losses: Vec<Loss>) -> Vec<Loss> {
+    let mut at = 0;
+    while at < losses.len() {
+        let lock = lock_beside(context, &losses, at).filter(|lock| *lock > at);
+        if let Some(lock) = lock {
+            let loss = losses.remove(lock);
+            losses.insert(at, loss);
+        }
+        at += 1;
+    }
+    losses
+}
+
+/// The kernel lock that is taken in the system call whose own work is the loss at `at`, where it is
+/// at least half as great.
+fn lock_beside(context: &Context<'_>, losses: &[Loss], at: usize) -> Option<usize> {
+    let Slot::Function(function) = losses[at].slot else { return None };
+    let what = &context.functions.list[function];
+    let entry = what.label.strip_prefix(KERNEL_WORK).filter(|_| what.kind == LineKind::Kernel)?;
+    let evidence = Evidence::new(context.slices, context.stacks);
+    losses.iter().position(|loss| {
+        let Slot::Group(group) = loss.slot else { return false };
+        context.groups.list[group].kind == CauseKind::KernelLock
+            && loss.lost.value.0 >= HALF * losses[at].lost.value.0
+            && evidence.entry(context.functions, group).as_deref() == Some(entry)
+    })
 }
 
 /// Nothing but the charge yet: whoever follows the waits adds what serves them.
@@ -53,6 +113,7 @@ fn evidence(context: &Context<'_>, charge: Charge) -> CauseEvidence {
         of: Cores(finite(context.account.balance.total)),
         charge,
         served_by: None,
+        woken_by: None,
         devices: Vec::new(),
         workers: Vec::new(),
     }
@@ -64,6 +125,7 @@ fn plain(loss: &Loss, key: CauseKey, name: impl Into<String>, evidence: CauseEvi
         kind: key.kind,
         key,
         name: name.into(),
+        source: None,
         path: Vec::new(),
         share: loss.share,
         lost: loss.lost,
@@ -131,15 +193,17 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
     let now = share * row.demand();
     let least =
         context.accounts.reference.by_function.as_ref().map_or(0.0, |parts| parts[function]);
+    let evidence_of = Evidence::new(context.slices, context.stacks);
+    let on_cpu = |stack: &kneepoint_vocab::StackWeight| {
+        stack.kind == StackKind::OnCpu && context.functions.of(stack.stack) == Some(function)
+    };
+    let code = evidence_of.code(|_, stack| on_cpu(stack));
     let charge = Charge::Function {
         cpu: Seconds(finite(now)),
         least: Seconds(finite(least)),
         least_at: context.accounts.reference_level,
         cores: loss.lost.value,
-    };
-    let evidence_of = Evidence::new(context.slices, context.stacks);
-    let on_cpu = |stack: &kneepoint_vocab::StackWeight| {
-        stack.kind == StackKind::OnCpu && context.functions.of(stack.stack) == Some(function)
+        code: telling(&code, quotient(now - least, now)),
     };
     let name = what.label.clone();
     Cause {
@@ -148,6 +212,24 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
         stacks_complete: completeness(evidence_of.weights(|_, stack| on_cpu(stack))),
         ..plain(loss, key, name, evidence(context, charge))
     }
+}
+
+/// What the code of a function does that makes its extra CPU, `extra` of all that it takes. One
+/// that spins or takes cache lines from others stands for it from half of it on. Half of all code
+/// reads memory whatever it does, so that has to be nearly all that the function does.
+fn telling(code: &BTreeMap<CodeKind, f64>, extra: f64) -> Option<CodeShare> {
+    if extra <= 0.0 {
+        return None;
+    }
+    let share = |kind| code.get(&kind).copied().unwrap_or(0.0);
+    let contended = [CodeKind::Spin, CodeKind::Atomic].map(|kind| (kind, share(kind)));
+    let most = contended.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (kind, share) = match most {
+        (kind, share) if share >= LEAST_CODE.max(HALF * extra) => (kind, share),
+        _ if share(CodeKind::Memory) >= MOSTLY => (CodeKind::Memory, share(CodeKind::Memory)),
+        _ => return None,
+    };
+    Some(CodeShare { kind, share: Ratio(finite(share)) })
 }
 
 fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
@@ -167,8 +249,16 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
         context.accounts.estimate(context.account, |r, _| per_operation(r.blocked[group], r));
     let mean = quotient(waited, rate);
     let holders = evidence_of.holders(context.groups, group);
-    let charge = wait_charge(context, group, rate, mean, &holders);
-    let plain = plain(loss, what.key.clone(), what.name.clone(), evidence(context, charge));
+    let mut wait = wait_evidence(context, group, rate, mean, &holders);
+    if what.kind == CauseKind::Lock {
+        wait.after_wake = evidence_of.after_wake(of_group(StackKind::OffCpu));
+    }
+    let charge = Charge::Wait { wait };
+    let woken_by = (what.kind == CauseKind::Thread)
+        .then(|| evidence_of.waker(context.groups, group))
+        .flatten();
+    let evidence = CauseEvidence { woken_by, ..evidence(context, charge) };
+    let plain = plain(loss, what.key.clone(), what.name.clone(), evidence);
     let waited_for = waited > 0.0 || context.account.balance.idle[group] > 0.0;
     if !waited_for {
         return spun_for(context, plain, group);
@@ -202,19 +292,29 @@ fn spun_for(context: &Context<'_>, cause: Cause, group: usize) -> Cause {
     }
 }
 
-fn wait_charge(
+/// The share of the time in which nothing runs because what is waited for passes to a thread that
+/// has to wake first: more idles than all cores but one, while next to none of the clients wait for
+/// anything else. Whoever had it would run, or be blocked on something.
+fn handed_over(row: &Row, balance: &Balance, group: usize) -> Option<Ratio> {
+    let share = balance.idle[group] - (balance.total - 1.0);
+    let elsewhere = row.blocked.iter().sum::<f64>() - row.blocked[group];
+    let several = row.clients >= 2.0 && row.blocked[group] > 0.0;
+    (several && share >= LEAST_HAND_OVER && elsewhere < HALF * share).then_some(Ratio(share))
+}
+
+fn wait_evidence(
     context: &Context<'_>,
     group: usize,
     rate: f64,
     mean: f64,
     holders: &[(HolderState, Ratio)],
-) -> Charge {
+) -> WaitEvidence {
     let balance = &context.account.balance;
     let what = &context.groups.list[group];
     let work = work_of(balance, group, context.functions);
     let known = holders.iter().filter(|(state, _)| *state != HolderState::Unknown);
     let holder = known.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
-    let wait = WaitEvidence {
+    WaitEvidence {
         idle: Cores(finite(balance.idle[group])),
         work: (work >= LEAST_WORK * balance.total).then_some(WaitWork {
             cores: Cores(finite(work)),
@@ -223,7 +323,9 @@ fn wait_charge(
         rate: (rate > 0.0).then_some(PerSecond(finite(rate))),
         mean: Seconds(mean),
         holder: holder.copied().filter(|(_, share)| share.0 > 0.0),
+        polls: what.kind == CauseKind::Other && what.key.frame == WaitReason::Timer.as_str(),
+        handed_over: handed_over(&context.account.row, balance, group),
+        after_wake: None,
         objects: tally(what.objects),
-    };
-    Charge::Wait { wait }
+    }
 }

@@ -1,13 +1,25 @@
 //! What the slices of a level hold about one cause: stacks, holders, longest wait.
 
 use crate::diagnosis::flame::Flame;
-use crate::frames::stacks::Stacks;
-use crate::ledgers::slices::Slice;
+use crate::frames::names::in_kernel;
+use crate::frames::naming::machinery;
+use crate::frames::stacks::{Stacks, kernel_entry};
+use crate::ledgers::slices::{Functions, Slice};
 use crate::number::{count, quotient, seconds};
 use crate::waits::groups::Groups;
-use kneepoint_vocab::findings::{FlameNode, HolderState};
-use kneepoint_vocab::units::Ratio;
-use kneepoint_vocab::{Fact, StackWeight, TrialRecord, Wait};
+use kneepoint_vocab::findings::{FlameNode, HolderState, WokenBy};
+use kneepoint_vocab::units::{Cores, Ratio};
+use kneepoint_vocab::{
+    CodeKind, Fact, Frame, StackKind, StackWeight, ThreadRole, TrialRecord, Wait,
+};
+use std::collections::BTreeMap;
+
+/// Kind of the functions that wait for a condition, by its word in `names.toml`.
+const CONDITION: &str = "condition";
+/// A smaller share of waits on the way back from a condition is not worth a word.
+const LEAST_AFTER_WAKE: f64 = 0.25;
+/// A thread that ends so much of the waits is what others wait for.
+const NEARLY_ALL: f64 = 0.8;
 
 /// The slices of a level with the stack table.
 pub(crate) struct Evidence<'a> {
@@ -54,6 +66,64 @@ impl<'a> Evidence<'a> {
         self.chosen(choose).map(move |stack| (stack, stacks.complete(stack.stack)))
     }
 
+    /// The way into the kernel by which a kernel lock is mostly spun for, or taken and given back.
+    pub(crate) fn entry(&self, functions: &Functions, group: usize) -> Option<String> {
+        let known = self.stacks.known;
+        let own = |stack: &StackWeight| {
+            let function = functions.of(stack.stack).filter(|_| stack.kind == StackKind::OnCpu);
+            function.and_then(|function| functions.list[function].lock) == Some(group)
+        };
+        let mut entries: BTreeMap<&str, f64> = BTreeMap::new();
+        for stack in self.chosen(|_, stack| own(stack)) {
+            let kernel: Vec<&str> = self
+                .stacks
+                .frames(stack.stack)
+                .iter()
+                .filter(|frame| in_kernel(frame))
+                .map(|frame| frame.function.as_str())
+                .collect();
+            *entries.entry(kernel_entry(known, &kernel)).or_default() += seconds(stack.weight);
+        }
+        let most = entries.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(most.0.to_owned())
+    }
+
+    /// The share of a lock's waits by threads that a condition had just let go: the condition's
+    /// function calls the lock's. None where it is small.
+    pub(crate) fn after_wake(
+        &self,
+        choose: impl Fn(&TrialRecord, &StackWeight) -> bool,
+    ) -> Option<Ratio> {
+        let known = self.stacks.known;
+        let wants_back = |frames: &[Frame]| {
+            let kinds = || frames.iter().filter_map(|frame| known.kind(&frame.function));
+            known.is_lock(machinery(known, frames)) && kinds().any(|kind| kind == CONDITION)
+        };
+        let (mut all, mut back) = (0.0, 0.0);
+        for stack in self.chosen(choose) {
+            all += seconds(stack.weight);
+            if wants_back(self.stacks.frames(stack.stack)) {
+                back += seconds(stack.weight);
+            }
+        }
+        let share = quotient(back, all);
+        (share >= LEAST_AFTER_WAKE).then_some(Ratio(share))
+    }
+
+    /// What share of the chosen stacks' weight does what.
+    pub(crate) fn code(
+        &self,
+        choose: impl Fn(&TrialRecord, &StackWeight) -> bool,
+    ) -> BTreeMap<CodeKind, f64> {
+        let mut shares: BTreeMap<CodeKind, f64> = BTreeMap::new();
+        for stack in self.chosen(choose) {
+            *shares.entry(self.stacks.code(stack.stack)).or_default() += seconds(stack.weight);
+        }
+        let all: f64 = shares.values().sum();
+        shares.values_mut().for_each(|share| *share = quotient(*share, all));
+        shares
+    }
+
     fn waits(&self, groups: &Groups, group: usize) -> impl Iterator<Item = &'a Wait> {
         self.slices
             .iter()
@@ -69,6 +139,45 @@ impl<'a> Evidence<'a> {
         let longest =
             self.waits(groups, group).map(|wait| seconds(wait.longest)).fold(0.0, f64::max);
         (longest > 0.0).then_some(longest)
+    }
+
+    /// The one thread that ends nearly all of the waits of clients, where it serves no client
+    /// itself. It may be another one in every slice, where each has processes of its own.
+    pub(crate) fn waker(&self, groups: &Groups, group: usize) -> Option<WokenBy> {
+        let (mut ended, mut all, mut busy) = (0.0, 0.0, 0.0);
+        let mut names: BTreeMap<&str, f64> = BTreeMap::new();
+        for slice in self.slices {
+            let facts = || slice.trial.facts.iter();
+            let mut by_thread: BTreeMap<u32, (f64, &str)> = BTreeMap::new();
+            for fact in facts() {
+                let Fact::Waker(waker) = fact else { continue };
+                if groups.of(slice.trial, &waker.key) != Some(group) {
+                    continue;
+                }
+                all += seconds(waker.of);
+                if waker.role == Some(ThreadRole::Other) {
+                    let of_thread = by_thread.entry(waker.tid).or_insert((0.0, &waker.name));
+                    of_thread.0 += seconds(waker.ended);
+                }
+            }
+            let most = by_thread.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+            let Some((tid, (by_it, name))) = most else { continue };
+            ended += by_it;
+            *names.entry(name).or_default() += by_it;
+            let own = facts().find_map(|fact| match fact {
+                Fact::Task(task) if task.tid == tid => Some(task),
+                _ => None,
+            });
+            let used = own.map_or(0.0, |task| quotient(seconds(task.cpu), seconds(task.over)));
+            busy += by_it * used;
+        }
+        let (name, _) = names.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let share = quotient(ended, all);
+        (share >= NEARLY_ALL).then(|| WokenBy {
+            name: name.to_owned(),
+            share: Ratio(share),
+            busy: Cores(quotient(busy, ended)),
+        })
     }
 
     /// What holders were doing when a wait began, as shares.

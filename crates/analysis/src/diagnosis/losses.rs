@@ -111,10 +111,10 @@ impl Rules<'_> {
 
 /// Extra CPU of a lock's own functions, in cores; none where there are no stacks.
 pub(crate) fn work_of(balance: &Balance, group: usize, functions: &Functions) -> f64 {
-    let mut work = functions.work_of(group).peekable();
-    if work.peek().is_none() {
+    if balance.by_function.is_none() {
         return 0.0;
     }
+    let work = functions.work_of(group);
     work.map(|function| extra_cpu_of(balance, function)).sum()
 }
 
@@ -154,9 +154,19 @@ pub(crate) fn doubtful(lost: &Estimate<Cores>, total: f64) -> bool {
     lost.low.0 <= 0.0 && lost.value.0 < LEAST_LOSS * total
 }
 
+/// What a loss is ranked by: what many functions take more together is no cause that somebody could
+/// go to, so that it comes after each that is half as great.
+fn weight(loss: &Loss) -> f64 {
+    match loss.slot {
+        Slot::OtherFunctions => loss.lost.value.0 / 2.0,
+        _ => loss.lost.value.0,
+    }
+}
+
 /// All that is lost at one level.
 pub(crate) struct Losses {
-    /// Slots, greatest first; what may be nothing last. None where too little is lost.
+    /// Slots, greatest first, but what no single function
+    /// stands for after those that are half as great; what may be nothing last. None where too little is lost.
     pub(crate) list: Vec<Loss>,
     /// All slots together.
     pub(crate) total: Estimate<Cores>,
@@ -191,7 +201,7 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) 
         .collect();
     let last = |loss: &Loss| doubtful(&loss.lost, account.balance.total);
     list.sort_by(|a, b| {
-        let greatest_first = b.lost.value.0.total_cmp(&a.lost.value.0);
+        let greatest_first = weight(b).total_cmp(&weight(a));
         last(a).cmp(&last(b)).then(greatest_first).then(a.slot.cmp(&b.slot))
     });
     Losses { list, total }

@@ -224,6 +224,13 @@ impl Catalogue {
         found.map(|lock| lock.name.as_str())
     }
 
+    /// What kernel work is called that these functions do, where it has a name of its own.
+    pub(crate) fn kernel_work(self, functions: &[&str]) -> Option<&'static str> {
+        let does = |parts: &[String]| functions.iter().any(|function| holds(function, parts));
+        let found = self.0.kernel.work.iter().find(|work| does(&work.parts));
+        found.map(|work| work.name.as_str())
+    }
+
     /// Whether requests come or answers go by the system call.
     pub(crate) fn is_exchange(self, call: &str) -> bool {
         is_one(call, &self.0.kernel.exchange_calls)

@@ -1,19 +1,24 @@
 //! The stack table, and what a stack says about where CPU time went.
 
 use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
-use crate::frames::naming::working_function;
+use crate::frames::naming::{begins_in_machinery, naming_frames, working_function};
 use kneepoint_vocab::findings::LineKind;
-use kneepoint_vocab::{Frame, StackId, StackRecord};
+use kneepoint_vocab::{CodeKind, Frame, SourceLine, StackId, StackRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Begins the label of kernel work; the way into the kernel follows.
 pub(crate) const KERNEL_WORK: &str = "kernel: ";
+
+/// The call by which a thread gives up its core and stays runnable.
+const YIELD: &str = "sched_yield";
 
 /// Stacks by index.
 pub(crate) struct Stacks<'a> {
     records: BTreeMap<StackId, &'a StackRecord>,
     /// Modules by the functions in them.
     modules: BTreeMap<&'a str, &'a str>,
+    /// Source lines by function and module.
+    sources: BTreeMap<(&'a str, &'a str), &'a SourceLine>,
     /// What names of functions mean in this run.
     pub(crate) known: Catalogue,
 }
@@ -25,7 +30,11 @@ impl<'a> Stacks<'a> {
             let module = modules.entry(&frame.function).or_insert(&frame.module);
             *module = (*module).min(&frame.module);
         }
-        Self { records: records.iter().map(|record| (record.id, record)).collect(), modules, known }
+        let sources = records.iter().flat_map(|record| &record.sources);
+        let sources = sources.map(|one| ((one.function.as_str(), one.module.as_str()), one));
+        let sources = sources.collect();
+        let records = records.iter().map(|record| (record.id, record)).collect();
+        Self { records, modules, sources, known }
     }
 
     /// Frames, innermost first; none for an index that the table lacks.
@@ -39,11 +48,25 @@ impl<'a> Stacks<'a> {
         self.modules.get(function).copied()
     }
 
+    /// Where the source of a function lies.
+    pub(crate) fn source(&self, function: &str, module: &str) -> Option<&'a SourceLine> {
+        self.sources.get(&(function, module)).copied()
+    }
+
     /// The builds of a module of this name that the run has seen.
     pub(crate) fn build_ids(&self, module: &str) -> Vec<String> {
         let all = self.records.values().flat_map(|record| &record.modules);
         let of = all.filter(|one| one.name == module).map(|one| one.build_id.clone());
         of.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// What a thread did that ran there. One that yields its core looks again as soon as it has
+    /// one.
+    pub(crate) fn code(&self, id: StackId) -> CodeKind {
+        let Some(record) = self.records.get(&id) else { return CodeKind::Other };
+        let calls = || record.frames.iter().filter(|frame| in_kernel(frame));
+        let yields = |frame: &Frame| self.known.system_call(&frame.function) == Some(YIELD);
+        if calls().any(yields) { CodeKind::Spin } else { record.code }
     }
 
     /// Whether the stack reached the outermost frame.
@@ -71,11 +94,28 @@ pub(crate) fn function_of(known: Catalogue, frames: &[Frame]) -> Function {
     let kernel: Vec<&str> =
         frames.iter().filter(|f| in_kernel(f)).map(|f| f.function.as_str()).collect();
     if !kernel.is_empty() {
-        let label = format!("{KERNEL_WORK}{}", kernel_entry(known, &kernel));
+        let entry = kernel_entry(known, &kernel);
+        let label = match known.kernel_work(&kernel) {
+            Some(work) => format!("{KERNEL_WORK}{work} in {entry}"),
+            None => format!("{KERNEL_WORK}{entry}"),
+        };
         return Function { kind: LineKind::Kernel, label, lock: None };
     }
-    let label = working_function(known, frames).map_or("unknown function", |frame| &frame.function);
-    Function { kind: LineKind::ExtraCpu, label: label.to_owned(), lock: None }
+    let working = working_function(known, frames);
+    let label = working
+        .and_then(|frame| in_lock(known, frame, frames))
+        .or_else(|| working.map(|frame| frame.function.clone()))
+        .unwrap_or_else(|| "unknown function".to_owned());
+    Function { kind: LineKind::ExtraCpu, label, lock: None }
+}
+
+/// The label of the lock whose own function `working` is: time in it is the lock's, and the lock is
+/// known by the function that wants it.
+fn in_lock(known: Catalogue, working: &Frame, frames: &[Frame]) -> Option<String> {
+    let word = known.kind(&working.function).filter(|word| known.is_lock(word))?;
+    let caller = naming_frames(known, frames).into_iter().next()?;
+    let named = begins_in_machinery(known, frames) && caller != working.function;
+    named.then(|| format!("{word} in {caller}"))
 }
 
 /// The way into the kernel: a system call before a page fault before an interrupt, since a fault
@@ -114,6 +154,29 @@ mod tests {
                 module: (*module).to_owned(),
             })
             .collect()
+    }
+
+    #[test]
+    fn time_in_a_lock_s_own_function_is_that_lock_s() {
+        let of = |frames: &[(&str, &str)]| function_of(known(), &stack(frames)).label;
+        let read = [
+            ("__pthread_rwlock_rdlock_full64", "libc.so.6"),
+            ("pthread_rwlock_rdlock", "libc.so.6"),
+            ("lookup", "app"),
+            ("main", "app"),
+        ];
+        assert_eq!(of(&read), "reader-writer lock in lookup");
+        assert_eq!(of(&read[2..]), "lookup");
+        let yields = [("sched_yield", "libc.so.6"), ("obtain", "app"), ("main", "app")];
+        assert_eq!(of(&yields), "obtain");
+        let shootdown = [
+            ("smp_call_function_many_cond", "[kernel]"),
+            ("flush_tlb_mm_range", "[kernel]"),
+            ("__x64_sys_mprotect", "[kernel]"),
+            ("mprotect", "libc.so.6"),
+        ];
+        assert_eq!(of(&shootdown), "kernel: TLB shootdown in mprotect");
+        assert_eq!(of(&shootdown[2..]), "kernel: mprotect");
     }
 
     #[test]

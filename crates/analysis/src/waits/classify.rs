@@ -94,6 +94,7 @@ fn is_lock_by_call(reason: WaitReason) -> bool {
 fn key(fact: &Fact) -> Option<&WaitKey> {
     match fact {
         Fact::Wait(wait) => Some(&wait.key),
+        Fact::Waker(waker) => Some(&waker.key),
         Fact::Stack(stack) => stack.wait.as_ref(),
         _ => None,
     }
@@ -102,6 +103,7 @@ fn key(fact: &Fact) -> Option<&WaitKey> {
 fn key_mut(fact: &mut Fact) -> Option<&mut WaitKey> {
     match fact {
         Fact::Wait(wait) => Some(&mut wait.key),
+        Fact::Waker(waker) => Some(&mut waker.key),
         Fact::Stack(stack) => stack.wait.as_mut(),
         _ => None,
     }

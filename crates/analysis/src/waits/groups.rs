@@ -74,12 +74,15 @@ impl Groups {
             for fact in &trial.facts {
                 let Fact::Wait(wait) = fact else { continue };
                 let node = Node::of(&self.objects, trial, &wait.key);
-                let (Node::Object { kernel, address, .. }, Some(group)) =
-                    (&node, self.index.get(&node))
-                else {
-                    continue;
+                let Some(group) = self.index.get(&node) else { continue };
+                let object = match node {
+                    Node::Object { kernel, address, .. } => (kernel, address),
+                    Node::Named { kernel, .. } if wait.key.object != 0 => {
+                        (kernel, self.objects.begin(trial, wait.key.object))
+                    }
+                    _ => continue,
                 };
-                of_slice.entry(*group).or_default().insert((*kernel, *address));
+                of_slice.entry(*group).or_default().insert(object);
             }
             for (group, objects) in of_slice {
                 let most = &mut self.list[group].objects;
@@ -203,7 +206,10 @@ fn union_key(known: Catalogue, nodes: &[Node], seen: &Seen, all_blocked: f64) ->
         }
         Node::Named { kernel, name } => {
             let kind = if *kernel { "kernel lock" } else { lock_or_condition(known, seen) };
-            (format!("named {kind}"), name.clone())
+            match condition_of_many(kind, name, seen) {
+                Some(name) => (kind.to_owned(), name),
+                None => (format!("named {kind}"), name.clone()),
+            }
         }
         Node::Object { kernel, address, .. } => {
             let kind = if *kernel { KERNEL_LOCK } else { lock_or_condition(known, seen) };
@@ -235,6 +241,13 @@ fn union_key(known: Catalogue, nodes: &[Node], seen: &Seen, all_blocked: f64) ->
         }
         Node::Reason { reason, syscall } => ("reason".to_owned(), format!("{reason:?} {syscall}")),
     }
+}
+
+/// A condition within a variable, by the variable and the function that waits: a program keeps one
+/// for each of its threads or slots, which are waited for in turn.
+fn condition_of_many(kind: &str, name: &str, seen: &Seen) -> Option<String> {
+    let (variable, _) = name.split_once("+0x").filter(|_| kind == "condition")?;
+    Some(format!("{} of {variable}", seen.name()?))
 }
 
 /// A futex wait with a bitset may be a condition variable's or a mutex's (Rust's standard
@@ -291,11 +304,13 @@ fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node], stacks: &Stacks
     let (frame, module) = key(kind, name, &path, stacks).unwrap_or((reason.as_str(), ""));
     let (frame, module) = (frame.to_owned(), module.to_owned());
     let (cause, line, name) = match kind {
-        "named lock" => (CauseKind::Lock, LineKind::IdleLock, name.to_owned()),
+        "named lock" => (CauseKind::Lock, LineKind::IdleLock, with_word(what.machinery(), name)),
         "named kernel lock" => {
             (CauseKind::KernelLock, LineKind::IdleKernelLock, what.with_caller(name))
         }
-        "named condition" => (CauseKind::Thread, LineKind::IdleThread, name.to_owned()),
+        "named condition" => {
+            (CauseKind::Thread, LineKind::IdleThread, with_word(what.machinery(), name))
+        }
         KERNEL_LOCK | KERNEL_SPIN_LOCK => {
             let name = kernel_locks::name(known, what.machinery(), name);
             (CauseKind::KernelLock, LineKind::IdleKernelLock, name)
@@ -358,6 +373,12 @@ fn path_from(name: &str, what: &Seen) -> Vec<String> {
         .collect();
     let chains = if holding.is_empty() { &what.chains } else { &holding };
     heaviest(chains).map(|(chain, _)| chain).unwrap_or_default()
+}
+
+/// A variable's name, after the word for what it is where that is neither mutex nor condition.
+fn with_word(word: &str, name: &str) -> String {
+    let plain = [LOCK, "mutex", "condition"].contains(&word) || name.starts_with(LIMIT);
+    if plain { name.to_owned() } else { format!("{word} {name}") }
 }
 
 fn lock_name(word: &str, name: &str) -> String {

@@ -20,8 +20,8 @@ use crate::frames::stacks::Stacks;
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::{
-    Fact, Frame, RunRecord, StackId, StackKind, StackRecord, StackWeight, TrialRecord, Wait,
-    WaitKey,
+    CodeKind, Fact, Frame, RunRecord, StackId, StackKind, StackRecord, StackWeight, TrialRecord,
+    Wait, WaitKey,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -80,7 +80,14 @@ impl Causes {
         *found.or_insert_with(|| {
             let id = StackId(self.next);
             self.next = self.next.saturating_add(1);
-            self.new.push(StackRecord { id, frames, truncated, modules: Vec::new() });
+            self.new.push(StackRecord {
+                id,
+                frames,
+                truncated,
+                code: CodeKind::Other,
+                sources: Vec::new(),
+                modules: Vec::new(),
+            });
             id
         })
     }

@@ -99,6 +99,8 @@ pub(crate) fn stacks() -> Vec<StackRecord> {
             id: StackId(id as u32),
             frames,
             truncated: false,
+            code: CodeKind::Other,
+            sources: Vec::new(),
             modules: Vec::new(),
         })
         .collect()

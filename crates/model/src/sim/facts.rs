@@ -5,7 +5,7 @@ use super::Ticks;
 use super::ledger::{Account, Objects, Sort};
 use super::program::Compiled;
 use kneepoint_vocab::{
-    CoreTime, Fact, Frame, Holders, Nanos, StackId, StackKind, StackRecord, StackWeight,
+    CodeKind, CoreTime, Fact, Frame, Holders, Nanos, StackId, StackKind, StackRecord, StackWeight,
     ThreadRole, ThreadTime, Tier, Wait, WaitKey, WaitReason,
 };
 
@@ -47,6 +47,8 @@ pub fn stacks(twin: &Compiled) -> Vec<StackRecord> {
         id: StackId(id),
         frames: vec![Frame { function: function.to_owned(), module: module.to_owned() }],
         truncated: false,
+        code: CodeKind::Other,
+        sources: Vec::new(),
         modules: Vec::new(),
     };
     let objects = Objects::of(twin);

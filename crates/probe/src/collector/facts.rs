@@ -44,6 +44,8 @@ pub(crate) fn assemble(
     facts.push(Fact::CoreTime(cores));
     facts.extend(offcpu::on_cpu(&stacks.on_cpu, running).into_iter().map(Fact::Stack));
     facts.extend(off_cpu.into_iter().map(Fact::Stack));
+    let wakers = offcpu::wakers(&stacks.marked, waits, harvest);
+    facts.extend(wakers.into_iter().map(Fact::Waker));
     facts.extend(losses(missed, silent_cores, orphans, &stacks).into_iter().map(Fact::Loss));
     facts.push(Fact::Cost(cost));
     let length = Nanos(harvest.end - harvest.begin);

@@ -3,14 +3,16 @@
 //! A wait's stack is taken with probability p fixed before the wait's length is known, so
 //! length ÷ p estimates the blocked time it stands for without bias (Horvitz and Thompson, 1952).
 
-use super::window::{Objects, wait_key};
-use super::wire::{Core, WaitId, WaitRecord};
+use super::window::{Harvest, Objects, role_of, wait_key};
+use super::wire::{Core, Thread, WaitId, WaitRecord, name_of};
 use crate::stack::{MarkedStack, WindowStacks};
-use kneepoint_vocab::{Nanos, StackId, StackKind, StackWeight};
+use kneepoint_vocab::{Nanos, StackId, StackKind, StackWeight, WaitKey, Waker};
 use std::collections::BTreeMap;
 
-/// `kind` of a mark taken where a thread blocked; wakers have 2.
+/// `kind` of a mark taken where a thread blocked.
 const BLOCK: u32 = 1;
+/// `kind` of a mark taken where a thread woke another.
+const WAKE: u32 = 2;
 /// `kind` of a mark taken at a tick.
 const TICK: u32 = 3;
 
@@ -101,6 +103,43 @@ pub(crate) fn weights(
     (sums.into_iter().map(weight).collect(), orphans)
 }
 
+/// For each key the thread that ended most of its waits.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "weights are estimates; 2^53 ns are 104 days"
+)]
+pub(crate) fn wakers(
+    marked: &[MarkedStack],
+    waits: &BTreeMap<u64, (WaitId, u64)>,
+    harvest: &Harvest,
+) -> Vec<Waker> {
+    let mut ended: BTreeMap<WaitKey, BTreeMap<u32, f64>> = BTreeMap::new();
+    for mark in marked.iter().filter(|mark| mark.kind == WAKE) {
+        let Some((wait, blocked)) = waits.get(&mark.id) else { continue };
+        let by = ended.entry(wait_key(wait, &harvest.objects)).or_default();
+        *by.entry(mark.taken_in).or_default() +=
+            *blocked as f64 * (1_u64 << 32) as f64 / mark.p.max(1) as f64;
+    }
+    let known: BTreeMap<u32, &Thread> =
+        harvest.threads.iter().map(|(tid, thread)| (*tid, thread)).collect();
+    let most = |(key, by): (WaitKey, BTreeMap<u32, f64>)| {
+        let of: f64 = by.values().sum();
+        let (tid, ended) = by.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let thread = known.get(&tid);
+        Some(Waker {
+            key,
+            tid,
+            name: thread.map(|thread| name_of(&thread.comm)).unwrap_or_default(),
+            role: thread.map(|thread| role_of(u64::from(thread.role))),
+            ended: Nanos(ended as u64),
+            of: Nanos(of as u64),
+        })
+    };
+    ended.into_iter().filter_map(most).collect()
+}
+
 /// Of all wake-ups the share that was looked at for who ends waits: cores that switch very often
 /// are left alone after a while. 1 where there was none.
 #[allow(clippy::cast_precision_loss, reason = "counts below 2^53")]
@@ -128,13 +167,14 @@ pub(crate) fn on_cpu(counts: &BTreeMap<StackId, u64>, running: Nanos) -> Vec<Sta
 mod tests {
     use super::super::wire::reason;
     use super::*;
+    use kneepoint_vocab::ThreadRole;
 
     fn wait(object: u64) -> WaitId {
         WaitId { comm: [0; 16], object, nr: 202, op: 137, reason: reason::FUTEX, role: 1 }
     }
 
     fn mark(id: u64, kind: u32, p: u64, stack: u32) -> MarkedStack {
-        MarkedStack { id, kind, p, tid: 1, stack: StackId(stack) }
+        MarkedStack { id, kind, p, tid: 1, taken_in: 40 + stack, stack: StackId(stack) }
     }
 
     #[test]
@@ -162,6 +202,30 @@ mod tests {
             (StackKind::OffCpu, Nanos(7000), 2)
         );
         assert_eq!((found[1].kind, found[1].weight), (StackKind::Waker, Nanos(6000)));
+    }
+
+    #[test]
+    fn the_thread_that_ends_most_of_the_waits_is_named() {
+        let mut comm = [0; 16];
+        comm[..6].copy_from_slice(b"server");
+        let harvest = Harvest {
+            threads: vec![(45, Thread { comm, ..Thread::default() })],
+            ..Harvest::default()
+        };
+        let waits = BTreeMap::from([(1, (wait(16), 1000)), (2, (wait(16), 3000))]);
+        let marked = [
+            mark(1, 1, 1 << 32, 7),
+            mark(1, 2, 1 << 32, 6),
+            mark(2, 2, 1 << 32, 5),
+            mark(9, 2, 1 << 32, 6),
+        ];
+        let found = wakers(&marked, &waits, &harvest);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].tid, found[0].name.as_str()), (45, "server"));
+        assert_eq!((found[0].ended, found[0].of), (Nanos(3000), Nanos(4000)));
+        assert_eq!(found[0].role, Some(ThreadRole::Other));
+        let stranger = wakers(&marked[..2], &waits, &harvest);
+        assert_eq!((stranger[0].name.as_str(), stranger[0].role), ("", None));
     }
 
     #[test]

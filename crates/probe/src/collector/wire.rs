@@ -92,7 +92,7 @@ pub(crate) const THREADS: usize = 32768;
 
 /// `struct thread`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Thread {
     /// Number of the window in the upper half, of the thread in the lower.
     pub owner: u64,

@@ -12,7 +12,8 @@ use object::{
 };
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 #[cfg(test)]
@@ -142,6 +143,29 @@ impl Image {
         let extent =
             |segment: &Segment| segment.address..segment.address.saturating_add(segment.in_memory);
         self.segments.iter().any(|segment| extent(segment).contains(&address))
+    }
+
+    /// Bytes of code at these addresses, fewer where the file has no more. `None` where no code
+    /// lies at the first.
+    pub(crate) fn code(&self, addresses: Range<u64>) -> Option<Vec<u8>> {
+        let segment = self.segments.iter().find(|segment| {
+            let end = segment.address.saturating_add(segment.in_file);
+            segment.executable && (segment.address..end).contains(&addresses.start)
+        })?;
+        let inside = addresses.start - segment.address;
+        let length = (addresses.end - addresses.start).min(segment.in_file - inside);
+        let (from, length) = (segment.offset.checked_add(inside)?, usize::try_from(length).ok()?);
+        match self.sources.first()? {
+            Source::File(file) => {
+                let mut bytes = vec![0; length];
+                file.read_exact_at(&mut bytes, from).ok()?;
+                Some(bytes)
+            }
+            Source::Memory(bytes) => {
+                let from = usize::try_from(from).ok()?;
+                bytes.get(from..from.checked_add(length)?).map(<[u8]>::to_vec)
+            }
+        }
     }
 
     /// Every sized function and variable that the image and its debug file name.

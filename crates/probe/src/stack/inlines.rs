@@ -4,7 +4,7 @@
 //! file has `.debug_info`, the entries `DW_TAG_inlined_subroutine` (DWARF 5, §3.3.8) tell which
 //! functions were put into one another around an address.
 
-use addr2line::Context;
+use addr2line::{Context, Location};
 use gimli::{Dwarf, EndianArcSlice, LittleEndian, SectionId};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ReadRef};
@@ -30,6 +30,15 @@ const NEEDED: [SectionId; 10] = [
     SectionId::DebugStrOffsets,
 ];
 
+/// One function of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inlined {
+    /// As the debug information names it.
+    pub(crate) name: String,
+    /// The file and line at which it was.
+    pub(crate) line: Option<(String, u32)>,
+}
+
 /// The debug information of one image and of its debug file.
 #[derive(Default)]
 pub(crate) struct Inlines {
@@ -50,21 +59,32 @@ impl Inlines {
     /// A function directly inside itself counts once. GCC splits functions and then inlines the
     /// part into the rest, which is no call in the source; a recursion that really was inlined
     /// loses a level by this.
-    pub(crate) fn chain(&self, address: u64) -> Option<Vec<String>> {
+    pub(crate) fn chain(&self, address: u64) -> Option<Vec<Inlined>> {
         // The last address of all is no function's, and addr2line adds 1 to what it looks up.
         address.checked_add(1)?;
         self.sources.iter().find_map(|source| chain(source, address))
     }
+
+    /// The file and line that the code at `address` was made of.
+    pub(crate) fn line(&self, address: u64) -> Option<(String, u32)> {
+        address.checked_add(1)?;
+        self.sources.iter().find_map(|source| place(&source.find_location(address).ok()??))
+    }
 }
 
-fn chain(source: &Context<Bytes>, address: u64) -> Option<Vec<String>> {
+fn chain(source: &Context<Bytes>, address: u64) -> Option<Vec<Inlined>> {
     let mut frames = source.find_frames(address).skip_all_loads().ok()?;
-    let mut names = Vec::new();
+    let mut chain = Vec::new();
     while let Some(frame) = frames.next().ok()? {
-        names.push(frame.function?.raw_name().ok()?.into_owned());
+        let name = frame.function?.raw_name().ok()?.into_owned();
+        chain.push(Inlined { name, line: frame.location.as_ref().and_then(place) });
     }
-    names.dedup();
-    (!names.is_empty()).then_some(names)
+    chain.dedup_by(|next, last| next.name == last.name);
+    (!chain.is_empty()).then_some(chain)
+}
+
+fn place(location: &Location<'_>) -> Option<(String, u32)> {
+    Some((location.file?.to_owned(), location.line.filter(|line| *line > 0)?))
 }
 
 fn read<'data>(data: impl ReadRef<'data>) -> Option<Context<Bytes>> {

@@ -13,10 +13,12 @@
 //! | `process` | unwinding |
 //! | `jit`, `jvm` | names of compiled code that lies in no file |
 //! | `symbols`, `inlines`, `kernel` | names of functions, of those inlined into them too |
+//! | `code` | what the instructions do where a running thread was found |
 //! | `names` | the run's stack table |
 //! | `reader` | the thread that drains and unwinds |
 
 mod cfi;
+mod code;
 mod events;
 mod image;
 mod inlines;
@@ -110,6 +112,8 @@ pub struct MarkedStack {
     pub p: u64,
     /// The thread, as the program gave it.
     pub tid: u32,
+    /// The thread that the stack is of, as the kernel says: where one wakes another, the waker.
+    pub taken_in: u32,
     /// The stack.
     pub stack: StackId,
 }
@@ -248,8 +252,8 @@ impl StackCollector {
         }
         for (mark, id) in &raw.marked {
             if let Some(stack) = resolve(*id) {
-                let reader::Mark { id, p, kind, tid } = *mark;
-                window.marked.push(MarkedStack { id, kind, p, tid, stack });
+                let reader::Mark { id, p, kind, tid, taken_in } = *mark;
+                window.marked.push(MarkedStack { id, kind, p, tid, taken_in, stack });
             }
         }
         window

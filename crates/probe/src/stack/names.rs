@@ -1,15 +1,16 @@
 //! From numbers to named stacks: each distinct address is looked up once in a run, and stacks
 //! that read alike are one stack.
 
+use super::code;
 use super::image::{Image, hexadecimal};
-use super::inlines::Inlines;
+use super::inlines::{Inlined, Inlines};
 use super::jit::PerfMap;
 use super::kernel::{self, KERNEL, KernelSymbols};
 use super::maps::ANONYMOUS;
 use super::process::{Anonymous, Images, RawFrame};
 use super::symbols::{SymbolTable, readable};
-use kneepoint_vocab::{Frame, Module, StackId, StackRecord};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use kneepoint_vocab::{CodeKind, Frame, Module, SourceLine, StackId, StackRecord};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::BufReader;
 use std::sync::Arc;
 
@@ -60,6 +61,9 @@ struct Calls {
     part: bool,
 }
 
+/// What a stack reads as: functions with their modules, whether it is cut, what its code does.
+type Reading = (Vec<(String, String)>, bool, CodeKind);
+
 /// Names of addresses, and the run's stack table.
 #[derive(Default)]
 pub(crate) struct Names {
@@ -68,7 +72,13 @@ pub(crate) struct Names {
     inlines: BTreeMap<u32, Inlines>,
     calls: HashMap<RawFrame, Arc<Calls>>,
     by_raw: HashMap<RawId, StackId>,
-    by_name: HashMap<(Vec<(String, String)>, bool), StackId>,
+    by_name: HashMap<Reading, StackId>,
+    /// What the code does at addresses that threads were found at.
+    code: HashMap<(u32, u64), CodeKind>,
+    /// Source lines of functions that no record has told yet.
+    sources: HashMap<(String, String), SourceLine>,
+    /// Functions whose source line was looked for.
+    looked_for: HashSet<(String, String)>,
     /// Images that a record has named.
     recorded: BTreeSet<u32>,
 }
@@ -86,15 +96,37 @@ impl Names {
             return (*known, None);
         }
         let frames = self.named(stack, images, maps);
+        let in_user = frames.first().is_some_and(|frame| frame.module != KERNEL);
+        let code = if in_user { self.code(stack, images) } else { CodeKind::Other };
         let key = frames.iter().map(|f| (f.function.clone(), f.module.clone())).collect();
         let next = StackId(u32::try_from(self.by_name.len()).unwrap_or(u32::MAX));
-        let found = *self.by_name.entry((key, stack.truncated)).or_insert(next);
+        let truncated = stack.truncated;
+        let found = *self.by_name.entry((key, truncated, code)).or_insert(next);
         self.by_raw.insert(id, found);
         if found != next {
             return (found, None);
         }
         let modules = self.new_modules(stack, images);
-        (found, Some(StackRecord { id: found, frames, truncated: stack.truncated, modules }))
+        let key = |frame: &Frame| (frame.function.clone(), frame.module.clone());
+        let sources = frames.iter().filter_map(|frame| self.sources.remove(&key(frame))).collect();
+        (found, Some(StackRecord { id: found, frames, truncated, code, sources, modules }))
+    }
+
+    /// What the code does where the thread was in user mode, if that was in a file's code.
+    fn code(&mut self, stack: &RawStack, images: &Images) -> CodeKind {
+        let mut user = stack.frames.iter().filter(|raw| !matches!(raw, RawFrame::Kernel(_)));
+        let Some(RawFrame::User(id, address)) = user.next() else {
+            return CodeKind::Other;
+        };
+        let read = || {
+            let image = images.get(*id)?;
+            let start = image.frames.as_ref()?.function_start(*address)?;
+            let begin = address.checked_sub(start).filter(|before| *before <= code::BEFORE)?;
+            let length = begin.checked_add(code::BEHIND)?;
+            let bytes = image.code(start..start.checked_add(length)?)?;
+            Some(code::kind_of(&bytes, start, *address))
+        };
+        *self.code.entry((*id, *address)).or_insert_with(|| read().unwrap_or_default())
     }
 
     /// Modules of the stack that no record has named yet, as far as they have a build id.
@@ -167,9 +199,28 @@ impl Names {
         let outer = function_name(&module, table.function(address), start, address);
         let chain = inlines.chain(address).unwrap_or_default();
         let inlined = proven_inlines(&chain, table, address);
-        let functions = inlined.iter().map(|name| readable(name)).chain([outer]);
-        let frames = functions.map(|function| Frame { function, module: module.clone() }).collect();
-        Calls { frames, part: table.in_part(address) }
+        let part = table.in_part(address);
+        let begin = table.begin(address).or_else(start).unwrap_or(address);
+        let mut lines: Vec<_> = inlined.iter().map(|one| one.line.clone()).collect();
+        let functions = inlined.iter().map(|one| readable(&one.name)).chain([outer]);
+        let frames: Vec<Frame> =
+            functions.map(|function| Frame { function, module: module.clone() }).collect();
+        lines.push(inlines.line(begin));
+        for (frame, line) in frames.iter().zip(lines) {
+            self.learn(frame, line);
+        }
+        Calls { frames, part }
+    }
+
+    /// Notes the source line of a function that was not looked for before.
+    fn learn(&mut self, frame: &Frame, line: Option<(String, u32)>) {
+        let key = (frame.function.clone(), frame.module.clone());
+        if self.looked_for.insert(key.clone())
+            && let Some((file, line)) = line
+        {
+            let (function, module) = key.clone();
+            self.sources.insert(key, SourceLine { function, module, file, line });
+        }
     }
 
     fn table(&mut self, image: &Image) -> &SymbolTable {
@@ -207,9 +258,9 @@ fn joined(stack: &[Arc<Calls>]) -> Vec<Frame> {
 
 /// The inlined functions of a chain. None where the symbol table has another name than the debug
 /// information for the function that has the code: then these are not about the same code.
-fn proven_inlines<'a>(chain: &'a [String], table: &SymbolTable, address: u64) -> &'a [String] {
+fn proven_inlines<'a>(chain: &'a [Inlined], table: &SymbolTable, address: u64) -> &'a [Inlined] {
     match chain.split_last() {
-        Some((outer, inlined)) if table.bears(address, outer) => inlined,
+        Some((outer, inlined)) if table.bears(address, &outer.name) => inlined,
         _ => &[],
     }
 }
@@ -254,12 +305,12 @@ mod tests {
             name: name.into(),
         };
         let table = SymbolTable::new(vec![symbol(100, "outer.part.0"), symbol(110, "other")]);
-        let chain = ["inner", "outer"].map(str::to_owned);
-        assert_eq!(proven_inlines(&chain, &table, 105), ["inner"]);
-        assert_eq!(proven_inlines(&chain, &table, 115), [""; 0]);
-        assert_eq!(proven_inlines(&chain, &table, 125), [""; 0]);
-        assert_eq!(proven_inlines(&chain[1..], &table, 105), [""; 0]);
-        assert_eq!(proven_inlines(&[], &table, 105), [""; 0]);
+        let chain = ["inner", "outer"].map(|name| Inlined { name: name.to_owned(), line: None });
+        assert_eq!(proven_inlines(&chain, &table, 105), &chain[..1]);
+        assert_eq!(proven_inlines(&chain, &table, 115), []);
+        assert_eq!(proven_inlines(&chain, &table, 125), []);
+        assert_eq!(proven_inlines(&chain[1..], &table, 105), []);
+        assert_eq!(proven_inlines(&[], &table, 105), []);
     }
 
     #[test]

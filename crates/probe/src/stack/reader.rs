@@ -35,13 +35,15 @@ pub(crate) struct Mark {
     pub(crate) kind: u32,
     /// The thread.
     pub(crate) tid: u32,
+    /// The thread that was running.
+    pub(crate) taken_in: u32,
 }
 
 impl Mark {
-    fn parse(raw: &[u8]) -> Option<Self> {
+    fn parse(raw: &[u8], taken_in: u32) -> Option<Self> {
         let word = |at: usize| Some(u64::from_ne_bytes(raw.get(at..at + 8)?.try_into().ok()?));
         let half = |at: usize| Some(u32::from_ne_bytes(raw.get(at..at + 4)?.try_into().ok()?));
-        Some(Self { id: word(0)?, p: word(8)?, kind: half(16)?, tid: half(20)? })
+        Some(Self { id: word(0)?, p: word(8)?, kind: half(16)?, tid: half(20)?, taken_in })
     }
 }
 
@@ -175,7 +177,7 @@ impl Reader {
     }
 
     fn marked(&mut self, sample: &Sample<'_>) {
-        let Some(mark) = Mark::parse(sample.raw) else {
+        let Some(mark) = Mark::parse(sample.raw, sample.tid) else {
             if let Some(window) = &mut self.window {
                 window.lost += 1;
             }
@@ -319,9 +321,10 @@ mod tests {
         raw.extend((1_u64 << 32).to_ne_bytes());
         raw.extend(2_u32.to_ne_bytes());
         raw.extend(77_u32.to_ne_bytes());
-        assert_eq!(Mark::parse(&raw[..23]), None);
+        assert_eq!(Mark::parse(&raw[..23], 9), None);
         raw.extend([0; 4]);
-        assert_eq!(Mark::parse(&raw), Some(Mark { id: 5, p: 1 << 32, kind: 2, tid: 77 }));
+        let mark = Mark { id: 5, p: 1 << 32, kind: 2, tid: 77, taken_in: 9 };
+        assert_eq!(Mark::parse(&raw, 9), Some(mark));
     }
 
     #[test]

@@ -71,6 +71,11 @@ impl SymbolTable {
         self.functions.find(address).map(Symbol::source_name)
     }
 
+    /// Where the function begins whose extent holds `address`.
+    pub(crate) fn begin(&self, address: u64) -> Option<u64> {
+        self.functions.find(address).map(|symbol| symbol.address)
+    }
+
     /// Whether `address` lies in a part that the compiler cut off a function. The rest of the
     /// function, wherever it was inlined, calls the part: two frames of one call in the source.
     pub(crate) fn in_part(&self, address: u64) -> bool {

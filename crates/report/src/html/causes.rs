@@ -63,7 +63,7 @@ fn view<'a>(findings: &Findings, cause: &'a Cause, rank_here: usize) -> CauseVie
         rank: rank_here,
         fragment: format!("cause-{rank_here}"),
         class,
-        kind: words::cause_word(cause.kind),
+        kind: words::sort_word(cause),
         share: number::percent(&cause.share),
         bar: share_bar(cause),
         facts: facts(cause),
@@ -124,6 +124,9 @@ fn facts(cause: &Cause) -> Vec<(&'static str, String)> {
     }
     if let Some(time) = &cause.wait_per_operation {
         facts.push(("waited per operation", number::seconds(time).to_string()));
+    }
+    if let Some(source) = &cause.source {
+        facts.push(("source", words::source_line(source)));
     }
     if let Some(share) = cause.stacks_complete {
         facts.push(("stacks complete", number::plain_percent(share)));

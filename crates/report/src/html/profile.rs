@@ -135,7 +135,7 @@ fn threads(profile: &Profile) -> Markup {
 
 fn cause(one: &ProfileCause) -> Markup {
     let cause = &one.cause;
-    let heading = format!("{}: {}", words::cause_word(cause.kind), cause.name);
+    let heading = format!("{}: {}", words::sort_word(cause), cause.name);
     let said = format!(
         "{} cores, {} threads wait. {}.",
         number::cores(&cause.lost),

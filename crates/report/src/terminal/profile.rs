@@ -1,6 +1,7 @@
 //! A profile on a terminal: the same ledgers as a run's, a second instead of an operation.
 
 use super::line::{Line, Style, bar, wrap};
+use super::verdicts;
 use crate::number;
 use crate::text;
 use crate::words;
@@ -155,7 +156,7 @@ fn cause(one: &ProfileCause, rank: usize, width: usize) -> Vec<Line> {
     let cause = &one.cause;
     let lost = format!("{} cores", number::cores(&cause.lost));
     let head = Line::new(Style::Plain, &format!("  {rank}  "))
-        .then(Style::Kind(words::cause_line(cause.kind)), words::cause_word(cause.kind))
+        .then(Style::Kind(words::cause_line(cause.kind)), words::sort_word(cause))
         .plain("  ");
     let column = width.saturating_sub(text::columns(&lost));
     let room = column.saturating_sub(head.columns() + 2);
@@ -174,7 +175,11 @@ fn cause(one: &ProfileCause, rank: usize, width: usize) -> Vec<Line> {
     if let Some((state, share)) = known.max_by(|a, b| a.1.0.total_cmp(&b.1.0)) {
         parts.push(format!("holder {} {}", state.as_str(), number::plain_percent(*share)));
     }
-    lines.push(Line::new(Style::Plain, &format!("     {}", parts.join(", "))));
+    if let Some(source) = &cause.source {
+        parts.push(words::source_line(source));
+    }
+    let said = verdicts::brief(&parts.join(", "), width.saturating_sub(5));
+    lines.push(Line::new(Style::Plain, &format!("     {said}")));
     let unsaid = cause.path.iter().filter(|frame| !cause.name.contains(frame.as_str()));
     let callers: Vec<_> = unsaid.take(4).map(|frame| text::disarm(frame)).collect();
     if !callers.is_empty() {

@@ -27,7 +27,7 @@ pub(super) fn causes(
     let lost = loss.map(|loss| format!(": {}", loss.sentence())).unwrap_or_default();
     let mut lines = vec![title(&format!("Why{lost}"), most, findings.causes.len())];
     let shown = findings.causes.iter().take(most);
-    let kinds = shown.clone().map(|cause| words::cause_word(cause.kind).len()).max().unwrap_or(0);
+    let kinds = shown.clone().map(|cause| words::sort_word(cause).len()).max().unwrap_or(0);
     for (index, cause) in shown.enumerate() {
         let (first, unsaid) = first_line(findings, cause, index + 1, kinds, width);
         lines.extend(first);
@@ -83,7 +83,7 @@ fn first_line(
     if let Some(position) = position {
         name += &format!(", from {}", position + 1);
     }
-    let kind = words::cause_word(cause.kind);
+    let kind = words::sort_word(cause);
     let narrow = width < NARROW;
     let head = Line::new(Style::Plain, &format!("  {rank}  "))
         .then(Style::Kind(words::cause_line(cause.kind)), kind)
@@ -107,7 +107,7 @@ fn first_line(
 }
 
 /// A name without its last clauses where it is too long.
-fn brief(name: &str, room: usize) -> String {
+pub(super) fn brief(name: &str, room: usize) -> String {
     let mut kept = name;
     while text::columns(kept) > room {
         let Some((before, _)) = kept.rsplit_once(", ") else { return text::shorten(name, room) };
@@ -140,6 +140,9 @@ fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line>
     if let Some((state, share)) = known.max_by(|a, b| a.1.get().total_cmp(&b.1.get())) {
         parts.push(format!("holder {} {}", state.as_str(), number::plain_percent(*share)));
     }
+    if let Some(source) = &cause.source {
+        parts.push(words::source_line(source));
+    }
     let cure = words::cure(findings, cause).map(|effect| format!("cure: {}", effect.label));
     if parts.is_empty() && (cure.is_none() || cause.follows_from.is_some()) {
         return None;
@@ -148,7 +151,7 @@ fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line>
         cure.map(|words| text::shorten(&text::disarm(&words), width / 2)).unwrap_or_default();
     let column = width.saturating_sub(text::columns(&cure));
     let room = column.saturating_sub(7);
-    let line = Line::new(Style::Plain, "     ").plain(&text::shorten(&parts.join(", "), room));
+    let line = Line::new(Style::Plain, "     ").plain(&brief(&parts.join(", "), room));
     Some(line.to(column).then(Style::Good, &cure))
 }
 

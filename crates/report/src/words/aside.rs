@@ -11,8 +11,22 @@ pub(crate) fn at_bound(at: &AtBound) -> String {
     match at.bound {
         Bound::Cores => format!("Nothing is wrong: {busy} of {of} are used up"),
         Bound::Clients => {
-            format!("Nothing is wrong: no client waits for another, {busy} of {of} are busy")
+            let mut said = format!("{}, {busy} of {of} are busy", undisturbed(at));
+            said[..1].make_ascii_uppercase();
+            said
         }
+    }
+}
+
+/// That more clients bring no more waits, and what waits there are.
+pub(crate) fn undisturbed(at: &AtBound) -> String {
+    match &at.waits {
+        None => "nothing is wrong: no client waits for another".to_owned(),
+        Some(waits) => format!(
+            "more clients lose nothing: what {} cores idle for, {}, one client waits for too",
+            number::plain_cores(waits.idle),
+            waits.name
+        ),
     }
 }
 
@@ -71,7 +85,7 @@ pub(crate) fn shared_out(core: &CoreLedger) -> Option<Ratio> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_vocab::findings::{BusyFunction, GainEvidence};
+    use kneepoint_vocab::findings::{BusyFunction, GainEvidence, IdleFor};
     use kneepoint_vocab::{Level, Seconds};
 
     #[test]
@@ -140,10 +154,15 @@ mod tests {
             busy: Estimate::of(1.97, 1.96, 1.98),
             of: Cores(2.0),
             functions: vec![BusyFunction { name: "parse".to_owned(), share: Ratio(0.62) }],
+            waits: None,
         };
         assert_eq!(at_bound(&at), "Nothing is wrong: 1.97 of 2 cores are used up");
         assert_eq!(busy_functions(&at), ["parse 62 %"]);
         at.bound = Bound::Clients;
         assert!(at_bound(&at).contains("no client waits for another"));
+        at.waits = Some(IdleFor { name: "condition in rest".to_owned(), idle: Cores(0.49) });
+        let wanted = "More clients lose nothing: what 0.49 cores idle for, condition in rest, one \
+                      client waits for too, 1.97 of 2 cores are busy";
+        assert_eq!(at_bound(&at), wanted);
     }
 }

@@ -3,8 +3,9 @@
 use super::counted;
 use super::figures;
 use super::limits::saturated_thread;
-use kneepoint_vocab::findings::{CauseEvidence, Charge, WaitEvidence};
-use kneepoint_vocab::{Cores, Unit};
+use crate::text;
+use kneepoint_vocab::findings::{CauseEvidence, Charge, CodeShare, WaitEvidence};
+use kneepoint_vocab::{CodeKind, Cores, Ratio, SourceLine, Unit};
 
 /// `1.4 of 2 cores idle for it, 0.2 busy passing it on; 60k waits/s of 21.7 µs each`.
 pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
@@ -14,6 +15,14 @@ pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
             "; the waits are for {}, and {}, which serves them",
             served.waits_for,
             saturated_thread(&served.name, served.busiest)
+        );
+    }
+    if let Some(by) = &evidence.woken_by {
+        text += &format!(
+            "; one thread, {}, ends {} of the waits and is busy {} of the time",
+            text::disarm(&by.name),
+            figures::percent(by.share),
+            figures::percent(Ratio(by.busy.0))
         );
     }
     for device in &evidence.devices {
@@ -31,15 +40,27 @@ pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
     text
 }
 
+/// `btree/btmutex.c:81`: the file with the folder that it lies in, and the line.
+pub(crate) fn source_line(source: &SourceLine) -> String {
+    let parts: Vec<&str> = source.file.rsplitn(3, '/').collect();
+    let file = match parts.as_slice() {
+        [file, folder, _] if !folder.is_empty() => format!("{folder}/{file}"),
+        [file, ..] => (*file).to_owned(),
+        [] => String::new(),
+    };
+    format!("{}:{}", text::disarm(&file), source.line)
+}
+
 fn charge(charge: &Charge, of: &str) -> String {
     let quantity = |cores: &Cores| figures::quantity(*cores);
     match charge {
-        Charge::Function { cpu, least, least_at, cores } => format!(
-            "{} of CPU for one operation here, {} at {}; {} of {of} cores",
+        Charge::Function { cpu, least, least_at, cores, code } => format!(
+            "{} of CPU for one operation here, {} at {}; {} of {of} cores{}",
             figures::duration(*cpu),
             figures::duration(*least),
             least_at.map_or_else(String::new, |level| counted(level.clients, "client")),
-            quantity(cores)
+            quantity(cores),
+            code.as_ref().map_or_else(String::new, instructions)
         ),
         Charge::OtherFunctions { cores, stacks } => {
             let why =
@@ -58,6 +79,24 @@ fn charge(charge: &Charge, of: &str) -> String {
             quantity(more)
         ),
         Charge::FullGenerator { own, idle } => generator(*own, *idle, of),
+    }
+}
+
+/// `; it spins: 83 % of it looks whether a word of memory has changed`.
+fn instructions(code: &CodeShare) -> String {
+    let share = figures::percent(code.share);
+    match code.kind {
+        CodeKind::Other => String::new(),
+        CodeKind::Spin => {
+            format!("; it spins: {share} of it looks whether a word of memory has changed")
+        }
+        CodeKind::Atomic => {
+            format!("; {share} of it at atomic instructions, for a cache line that others write")
+        }
+        CodeKind::Memory => format!(
+            "; {share} of it at memory accesses: a cache line that others write, or more data than \
+             the caches hold"
+        ),
     }
 }
 
@@ -86,6 +125,22 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
     if let Some((state, share)) = wait.holder {
         text += &format!("; holder {} in {}", state.as_str(), figures::percent(share));
     }
+    if wait.polls {
+        text += "; they sleep for a time of their own and look again (polling)";
+    }
+    if let Some(share) = wait.handed_over {
+        text += &format!(
+            "; {} of the time no core runs: it is handed to a thread that has to wake (a convoy)",
+            figures::percent(share)
+        );
+    }
+    if let Some(share) = wait.after_wake {
+        text += &format!(
+            "; {} of it in threads just woken from a condition: woken while others hold it, or all \
+             woken for one that goes on (a thundering herd)",
+            figures::percent(share)
+        );
+    }
     if wait.objects > 1 {
         text += &format!("; {} objects", wait.objects);
     }
@@ -95,12 +150,21 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_vocab::findings::{DeviceStage, DeviceWorker, HolderState, ServedBy, WaitWork};
-    use kneepoint_vocab::{Count, Level, PerSecond, Ratio, Seconds};
+    use kneepoint_vocab::findings::{
+        DeviceStage, DeviceWorker, HolderState, ServedBy, WaitWork, WokenBy,
+    };
+    use kneepoint_vocab::{Count, Level, PerSecond, Seconds};
 
     fn said(charge: Charge) -> String {
         let (devices, workers) = (Vec::new(), Vec::new());
-        evidence(&CauseEvidence { of: Cores(2.0), charge, served_by: None, devices, workers })
+        evidence(&CauseEvidence {
+            of: Cores(2.0),
+            charge,
+            served_by: None,
+            woken_by: None,
+            devices,
+            workers,
+        })
     }
 
     #[test]
@@ -112,6 +176,9 @@ mod tests {
                 rate: Some(PerSecond(60_000.0)),
                 mean: Seconds(21.7e-6),
                 holder: Some((HolderState::Running, Ratio(0.9))),
+                polls: objects > 2,
+                handed_over: (objects > 2).then_some(Ratio(0.27)),
+                after_wake: (objects > 2).then_some(Ratio(0.71)),
                 objects,
             };
             Charge::Wait { wait }
@@ -125,22 +192,47 @@ mod tests {
         let spinning = WaitWork { cores: Cores(1.0), spins: true };
         let text = said(wait(Some(spinning), 2));
         assert!(text.contains(", 1 busy spinning for it;") && text.ends_with("; 2 objects"));
+        let convoy = "; 27 % of the time no core runs: it is handed to a thread that has to wake";
+        let herd = "; 71 % of it in threads just woken from a condition";
+        let both = said(wait(None, 3));
+        assert!(both.contains(convoy) && both.contains(herd) && both.contains("(polling)"));
+        assert!(!text.contains("convoy") && !text.contains("herd"));
     }
 
     #[test]
     fn extra_cpu_is_held_against_where_it_is_least() {
-        let function = Charge::Function {
-            cpu: Seconds(900e-6),
-            least: Seconds(300e-6),
-            least_at: Some(Level { clients: 1, cores: 2 }),
-            cores: Cores(0.6),
+        let function = |code| {
+            said(Charge::Function {
+                cpu: Seconds(900e-6),
+                least: Seconds(300e-6),
+                least_at: Some(Level { clients: 1, cores: 2 }),
+                cores: Cores(0.6),
+                code,
+            })
         };
         let wanted = "900 µs of CPU for one operation here, 300 µs at 1 client; 0.6 of 2 cores";
-        assert_eq!(said(function), wanted);
+        assert_eq!(function(None), wanted);
+        let doing = |kind| function(Some(CodeShare { kind, share: Ratio(0.83) }));
+        let spins = "; it spins: 83 % of it looks whether a word of memory has changed";
+        assert_eq!(doing(CodeKind::Spin), format!("{wanted}{spins}"));
+        assert!(doing(CodeKind::Atomic).contains("; 83 % of it at atomic instructions"));
+        assert!(doing(CodeKind::Memory).contains("; 83 % of it at memory accesses"));
         let others = |stacks| said(Charge::OtherFunctions { cores: Cores(0.55), stacks });
         let wanted = "0.55 of 2 cores go to extra CPU that no single function stands for";
         assert_eq!(others(true), wanted);
         assert!(others(false).ends_with("no stack tells apart"));
+    }
+
+    #[test]
+    fn a_source_line_is_short_enough_to_read() {
+        let at = |file: &str| {
+            let (function, module) = ("f".to_owned(), "m".to_owned());
+            source_line(&SourceLine { function, module, file: file.to_owned(), line: 81 })
+        };
+        assert_eq!(at("/build/sqlite/src/btmutex.c"), "src/btmutex.c:81");
+        assert_eq!(at("main.c"), "main.c:81");
+        assert_eq!(at("/main.c"), "main.c:81");
+        assert_eq!(at("./a/main.c"), "a/main.c:81");
     }
 
     #[test]
@@ -166,6 +258,11 @@ mod tests {
                 name: "kworker loop0".to_owned(),
                 busiest: Cores(0.98),
             }),
+            woken_by: Some(WokenBy {
+                name: "office".to_owned(),
+                share: Ratio(0.97),
+                busy: Cores(0.64),
+            }),
             devices: vec![DeviceStage {
                 name: "loop4".to_owned(),
                 full: true,
@@ -178,6 +275,7 @@ mod tests {
         for part in [
             "; the waits are for a device, and kworker loop0 is saturated (98 % of a core), which \
              serves them",
+            "; one thread, office, ends 97 % of the waits and is busy 64 % of the time",
             "; loop4 is the full stage: a request in flight 97 % of the time, 9.0 of them at once",
             "; kworker loop4 works for it on 0.40 cores",
         ] {

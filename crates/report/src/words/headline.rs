@@ -6,7 +6,7 @@ use super::limits::{remedy, saturated_thread};
 use super::stalls::stalled;
 use kneepoint_vocab::findings::price::PriceLine;
 use kneepoint_vocab::findings::{AtBound, Bound, CauseKind, Conclusion, Knee};
-use kneepoint_vocab::{Estimate, Findings, Level, PerSecond, Ratio, VariantId};
+use kneepoint_vocab::{CodeKind, Estimate, Findings, Level, PerSecond, Ratio, VariantId};
 
 /// Where it stops scaling, why, and what cures it.
 pub(crate) fn headline(findings: &Findings) -> String {
@@ -77,11 +77,11 @@ fn clause(conclusion: &Conclusion, several: bool) -> String {
             let (cores, of) = (figures::quantity(*cores), figures::quantity(*of));
             format!("nothing to explain: {cores} of {of} cores lost")
         }
-        Conclusion::Unsettled { kind, name, share_at_most } => {
-            unsettled(&object(*kind, name.as_deref()), *share_at_most)
+        Conclusion::Unsettled { kind, name, code, share_at_most } => {
+            unsettled(&object(*kind, *code, name.as_deref()), *share_at_most)
         }
-        Conclusion::Loss { kind, name, share } => {
-            let object = object(*kind, name.as_deref());
+        Conclusion::Loss { kind, name, code, share } => {
+            let object = object(*kind, *code, name.as_deref());
             format!("{} of the loss is {object}", figures::share(share))
         }
         Conclusion::Fall { line, share } => {
@@ -152,13 +152,17 @@ fn at_bound(at: &AtBound) -> String {
         Bound::Clients => {
             let busy = figures::quantity(at.busy.value);
             let of = counted(at.level.cores, "core");
-            format!("nothing is wrong: no client waits for another, {busy} of {of} busy{by}")
+            let said = super::aside::undisturbed(at);
+            format!("{said}, {busy} of {of} busy{by}")
         }
     }
 }
 
 /// The kind of a cause and its name.
-fn object(kind: CauseKind, name: Option<&str>) -> String {
+fn object(kind: CauseKind, code: Option<CodeKind>, name: Option<&str>) -> String {
+    if let (Some(doing), Some(name)) = (code.and_then(doing), name) {
+        return format!("{doing} in {name}");
+    }
     let word = match kind {
         CauseKind::Lock => "one lock",
         CauseKind::KernelLock => "one kernel lock",
@@ -174,6 +178,16 @@ fn object(kind: CauseKind, name: Option<&str>) -> String {
         None => word.to_owned(),
         Some(name) if kind == CauseKind::Device => format!("{word} ({name})"),
         Some(name) => format!("{word}, {name}"),
+    }
+}
+
+/// What a function does that takes more CPU for it.
+const fn doing(code: CodeKind) -> Option<&'static str> {
+    match code {
+        CodeKind::Other => None,
+        CodeKind::Spin => Some("spinning"),
+        CodeKind::Atomic => Some("atomic instructions"),
+        CodeKind::Memory => Some("memory accesses"),
     }
 }
 
@@ -227,18 +241,28 @@ mod tests {
     #[test]
     fn the_first_cause_is_named_as_far_as_it_is_settled() {
         let (kind, name) = (CauseKind::Lock, Some("mutex in f".to_owned()));
-        let loss =
-            Conclusion::Loss { kind, name: name.clone(), share: Estimate::of(0.78, 0.74, 0.82) };
+        let loss = Conclusion::Loss {
+            kind,
+            name: name.clone(),
+            code: None,
+            share: Estimate::of(0.78, 0.74, 0.82),
+        };
         assert_eq!(said(&loss), "78 % [74–82] of the loss is one lock, mutex in f");
-        let open =
-            Conclusion::Unsettled { kind, name: name.clone(), share_at_most: Some(Ratio(0.4)) };
+        let open = Conclusion::Unsettled {
+            kind,
+            name: name.clone(),
+            code: None,
+            share_at_most: Some(Ratio(0.4)),
+        };
         let wanted = "the cause is not settled (first: one lock, mutex in f, 0 to 40 %)";
         assert_eq!(said(&open), wanted);
-        let once = Conclusion::Unsettled { kind, name, share_at_most: None };
+        let once = Conclusion::Unsettled { kind, name, code: None, share_at_most: None };
         let wanted = "the cause is not settled (first: one lock, mutex in f; measured once)";
         assert_eq!(said(&once), wanted);
-        assert_eq!(object(CauseKind::Device, Some("loop4")), "a device (loop4)");
-        assert_eq!(object(CauseKind::Scheduler, None), "the scheduler");
+        assert_eq!(object(CauseKind::Device, None, Some("loop4")), "a device (loop4)");
+        assert_eq!(object(CauseKind::Scheduler, None, None), "the scheduler");
+        let spinning = object(CauseKind::Function, Some(CodeKind::Spin), Some("obtain"));
+        assert_eq!(spinning, "spinning in obtain");
         let line = PriceLine::Function { name: "spin".to_owned(), kernel: false };
         let fall = Conclusion::Fall { line, share: Estimate::of(0.5, 0.5, 0.5) };
         assert_eq!(said(&fall), "50 % of the fall is more CPU in spin");

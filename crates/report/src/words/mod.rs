@@ -18,7 +18,7 @@ mod stalls;
 mod trust;
 
 pub(crate) use aside::{at_bound, busy_functions, idle_account, shared_out, superlinear};
-pub(crate) use cause::evidence;
+pub(crate) use cause::{evidence, source_line};
 pub(crate) use evidence::{
     bench_price, counts, generator, imported, odd_sum, owner, precision, protocol, saturated,
     source, whole_percent,
@@ -32,7 +32,7 @@ use crate::number;
 use kneepoint_vocab::findings::{
     Cause, CauseKind, Curve, Effect, LineKind, Severity, Shape, TreatedCurve, Verdict,
 };
-use kneepoint_vocab::{Findings, Level, Proven, Tier, VariantRole};
+use kneepoint_vocab::{CodeKind, Findings, Level, Proven, Tier, VariantRole};
 
 /// What varies along a run's levels, and so how a level is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +163,16 @@ pub(crate) const fn line_word(kind: LineKind) -> &'static str {
         LineKind::Running => "running",
         LineKind::Runnable => "runnable",
         LineKind::Unaccounted => "unaccounted",
+    }
+}
+
+/// The word for what a cause is: what its code does, where that is known, else its kind.
+pub(crate) fn sort_word(cause: &Cause) -> &'static str {
+    match cause.evidence.charge.code() {
+        Some(CodeKind::Spin) => "spin",
+        Some(CodeKind::Atomic) => "cache line",
+        Some(CodeKind::Memory) => "memory",
+        Some(CodeKind::Other) | None => cause_word(cause.kind),
     }
 }
 

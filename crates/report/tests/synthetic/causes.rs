@@ -4,7 +4,7 @@ use super::about;
 use kneepoint_vocab::findings::{
     Cause, CauseEvidence, CauseKind, Charge, FlameNode, HolderState, WaitEvidence, WaitWork,
 };
-use kneepoint_vocab::{CauseKey, Cores, Level, PerSecond, Ratio, Seconds, VariantId};
+use kneepoint_vocab::{CauseKey, Cores, Level, PerSecond, Ratio, Seconds, SourceLine, VariantId};
 
 /// A name as C++ gives them.
 pub(super) const LONG: &str = "std::_Rb_tree<std::pair<std::basic_string<char, \
@@ -152,9 +152,18 @@ fn lock() -> Cause {
         rate: Some(PerSecond(61_200.0)),
         mean: Seconds(22.4e-6),
         holder: Some((HolderState::Running, Ratio(0.71))),
+        polls: false,
+        handed_over: None,
+        after_wake: None,
         objects: 2,
     };
     Cause {
+        source: Some(SourceLine {
+            function: "sqlite3BtreeEnter".to_owned(),
+            module: "sqlite-server".to_owned(),
+            file: "/build/sqlite/src/btree<mutex>.c".to_owned(),
+            line: 64,
+        }),
         path: ["sqlite3BtreeEnter", "sqlite3VdbeEnter", "sqlite3_step", "transaction"]
             .map(str::to_owned)
             .to_vec(),
@@ -197,6 +206,7 @@ fn kernel() -> Cause {
                 least: Seconds(0.0),
                 least_at: Some(Level { clients: 1, cores: 2 }),
                 cores: Cores(0.239),
+                code: None,
             },
         )
     }
@@ -235,6 +245,7 @@ fn plain(id: &str, kind: CauseKind, name: &str, charge: Charge) -> Cause {
         key: CauseKey::new(kind, name, ""),
         kind,
         name: name.to_owned(),
+        source: None,
         path: Vec::new(),
         share: about(0.0, 0.0),
         lost: about(0.0, 0.0),
@@ -251,6 +262,7 @@ fn plain(id: &str, kind: CauseKind, name: &str, charge: Charge) -> Cause {
             of: Cores(2.0),
             charge,
             served_by: None,
+            woken_by: None,
             devices: Vec::new(),
             workers: Vec::new(),
         },

@@ -82,7 +82,7 @@ fn conclusions() -> Vec<Conclusion> {
     let knee = Knee { level: level(1), low: level(1), high: level(1), beyond_last: false };
     vec![
         Conclusion::StopsScaling { knee, throughput: about(10_712.0, 0.03) },
-        Conclusion::Loss { kind, name, share: about(0.784, 0.05) },
+        Conclusion::Loss { kind, name, code: None, share: about(0.784, 0.05) },
         Conclusion::Cure {
             variant: VariantId::new("private-cache"),
             label: "private page caches".to_owned(),

@@ -4,6 +4,7 @@ use super::price::PriceLine;
 use super::{AtBound, CauseKind, Knee, Stall};
 use crate::estimate::Estimate;
 use crate::plan::{Level, VariantId};
+use crate::record::CodeKind;
 use crate::units::{Cores, PerSecond, Ratio};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,9 @@ pub enum Conclusion {
         kind: CauseKind,
         /// Its name, where the kind alone does not tell which.
         name: Option<String>,
+        /// What its instructions do, where that is what it takes more CPU for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<CodeKind>,
         /// The most that its share may be; absent where it was measured once.
         share_at_most: Option<Ratio>,
     },
@@ -110,6 +114,9 @@ pub enum Conclusion {
         kind: CauseKind,
         /// Its name, where the kind alone does not tell which.
         name: Option<String>,
+        /// What its instructions do, where that is what it takes more CPU for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<CodeKind>,
         /// Its part of the lost cores.
         share: Estimate<Ratio>,
     },

@@ -2,6 +2,7 @@
 
 use super::HolderState;
 use crate::plan::Level;
+use crate::record::CodeKind;
 use crate::units::{Cores, Count, PerSecond, Ratio, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,9 @@ pub struct CauseEvidence {
     pub charge: Charge,
     /// The saturated thread that serves the waits, where there is one.
     pub served_by: Option<ServedBy>,
+    /// The thread that ends nearly all of the waits, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_by: Option<WokenBy>,
     /// Devices that the waits are for.
     pub devices: Vec<DeviceStage>,
     /// Threads of the kernel that work for these devices.
@@ -35,6 +39,9 @@ pub enum Charge {
         least_at: Option<Level>,
         /// Lost cores.
         cores: Cores,
+        /// What its instructions do, where that is what it takes more for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<CodeShare>,
     },
     /// Extra CPU that no single function stands for.
     OtherFunctions {
@@ -69,6 +76,37 @@ pub enum Charge {
     },
 }
 
+impl Charge {
+    /// What the instructions of a function do, where that is what it takes more CPU for.
+    #[must_use]
+    pub fn code(&self) -> Option<CodeKind> {
+        match self {
+            Self::Function { code, .. } => code.map(|code| code.kind),
+            _ => None,
+        }
+    }
+}
+
+/// What code does in most of the CPU that it takes more.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CodeShare {
+    /// What.
+    pub kind: CodeKind,
+    /// Its share of all CPU that the function takes.
+    pub share: Ratio,
+}
+
+/// One thread that others wait for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WokenBy {
+    /// Its name.
+    pub name: String,
+    /// The part of the waits that it ended.
+    pub share: Ratio,
+    /// Cores that it used.
+    pub busy: Cores,
+}
+
 /// What a wait costs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitEvidence {
@@ -82,6 +120,15 @@ pub struct WaitEvidence {
     pub mean: Seconds,
     /// What holders were doing most often when a wait began, and in what share.
     pub holder: Option<(HolderState, Ratio)>,
+    /// Whether those who wait sleep for a time of their own and look again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub polls: bool,
+    /// Share of the time in which no core runs, since it is handed to a thread that has to wake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handed_over: Option<Ratio>,
+    /// Share of the waits of threads that were just woken from a condition, and want the lock back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_wake: Option<Ratio>,
     /// Objects that are one cause together.
     pub objects: u32,
 }
