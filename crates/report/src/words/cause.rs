@@ -1,14 +1,14 @@
 //! What makes a cause one, in a line.
 
 use super::counted;
-use super::figures;
 use super::limits::saturated_thread;
+use crate::number::sentence;
 use kneepoint_vocab::findings::{CauseEvidence, Charge, WaitEvidence};
 use kneepoint_vocab::{Cores, Unit};
 
 /// `1.4 of 2 cores idle for it, 0.2 busy passing it on; 60k waits/s of 21.7 µs each`.
 pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
-    let mut text = charge(&evidence.charge, &figures::quantity(evidence.of));
+    let mut text = charge(&evidence.charge, &sentence::quantity(evidence.of));
     if let Some(served) = &evidence.served_by {
         text += &format!(
             "; the waits are for {}, and {}, which serves them",
@@ -21,7 +21,7 @@ pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
         text += &format!(
             "; {} is {full}: a request in flight {} of the time, {:.1} of them at once",
             device.name,
-            figures::percent(device.busy),
+            sentence::percent(device.busy),
             device.in_flight.get()
         );
     }
@@ -32,12 +32,12 @@ pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
 }
 
 fn charge(charge: &Charge, of: &str) -> String {
-    let quantity = |cores: &Cores| figures::quantity(*cores);
+    let quantity = |cores: &Cores| sentence::quantity(*cores);
     match charge {
         Charge::Function { cpu, least, least_at, cores } => format!(
             "{} of CPU for one operation here, {} at {}; {} of {of} cores",
-            figures::duration(*cpu),
-            figures::duration(*least),
+            sentence::duration(*cpu),
+            sentence::duration(*least),
             least_at.map_or_else(String::new, |level| counted(level.clients, "client")),
             quantity(cores)
         ),
@@ -62,7 +62,7 @@ fn charge(charge: &Charge, of: &str) -> String {
 }
 
 fn generator(own: Cores, idle: Cores, of: &str) -> String {
-    let (used, unused) = (figures::quantity(own), figures::quantity(idle));
+    let (used, unused) = (sentence::quantity(own), sentence::quantity(idle));
     match (own.get() > 0.0, idle.get() > 0.0) {
         (true, true) => format!(
             "the load generator itself uses {used} of {of} cores, {unused} idle for its next \
@@ -74,17 +74,17 @@ fn generator(own: Cores, idle: Cores, of: &str) -> String {
 }
 
 fn waited(wait: &WaitEvidence, of: &str) -> String {
-    let mut text = format!("{} of {of} cores idle for it", figures::quantity(wait.idle));
+    let mut text = format!("{} of {of} cores idle for it", sentence::quantity(wait.idle));
     if let Some(work) = &wait.work {
         let how = if work.spins { "spinning for it" } else { "passing it on" };
-        text += &format!(", {} busy {how}", figures::quantity(work.cores));
+        text += &format!(", {} busy {how}", sentence::quantity(work.cores));
     }
     if let Some(rate) = wait.rate {
-        let (rate, mean) = (figures::quantity(rate), figures::duration(wait.mean));
+        let (rate, mean) = (sentence::quantity(rate), sentence::duration(wait.mean));
         text += &format!("; {rate} waits/s of {mean} each");
     }
     if let Some((state, share)) = wait.holder {
-        text += &format!("; holder {} in {}", state.as_str(), figures::percent(share));
+        text += &format!("; holder {} in {}", state.as_str(), sentence::percent(share));
     }
     if wait.objects > 1 {
         text += &format!("; {} objects", wait.objects);
