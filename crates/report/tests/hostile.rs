@@ -5,6 +5,7 @@ mod synthetic;
 use kneepoint_report::{html, terminal, text};
 use kneepoint_vocab::findings::{
     Bottleneck, CaveatReason, Conclusion, CoreName, DeviceWorker, FlameNode, ServedBy, ThreadName,
+    Unfit,
 };
 use kneepoint_vocab::{Cores, Estimate, Findings, Level};
 use proptest::prelude::*;
@@ -42,7 +43,7 @@ fn named(name: &str) -> Findings {
     findings.curve.fits = synthetic::findings().curve.fits;
     findings.curve.fits[0].law = put();
     findings.curve.fits[0].parameters[0].name = put();
-    findings.curve.fits[0].not_identifiable = Some(put());
+    findings.curve.fits[0].unfit = vec![Unfit::Said(put())];
     findings.by_cores[2].curve.fits = findings.curve.fits.clone();
     for ledger in &mut findings.ledgers {
         ledger.core.lines[1].name = CoreName::Wait { name: put() };

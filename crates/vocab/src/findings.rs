@@ -26,6 +26,7 @@ pub use crate::instruments::{
 };
 pub use crate::key::{CauseKey, CauseKind};
 pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
+pub use crate::unfit::Unfit;
 pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
 pub use conclusion::Conclusion;
 pub use curve::Curve;
@@ -273,7 +274,9 @@ pub struct Fit {
     /// Root mean square of the relative residuals.
     pub residual: Ratio,
     /// Why the parameters should not be used, where that is so.
-    pub not_identifiable: Option<String>,
+    #[serde(rename = "not_identifiable", with = "crate::unfit")]
+    #[schemars(with = "Option<String>")]
+    pub unfit: Vec<Unfit>,
 }
 
 /// One parameter of a fitted law.

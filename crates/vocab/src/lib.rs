@@ -30,6 +30,7 @@ pub mod profile;
 pub mod record;
 mod stability;
 pub mod trial;
+mod unfit;
 pub mod units;
 
 pub use comparison::Comparison;

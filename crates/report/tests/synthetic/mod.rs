@@ -10,7 +10,7 @@ pub(crate) mod treated;
 use kneepoint_vocab::findings::{
     CauseKind, Caveat, CaveatReason, Collector, Conclusion, CoreLedger, CoreLine, CoreName, Curve,
     CurvePoint, Fit, FitParameter, Knee, LevelLedger, LineKind, Noise, Protocol, Severity, Shape,
-    ThreadLedger, ThreadLine, ThreadName, Unseen,
+    ThreadLedger, ThreadLine, ThreadName, Unfit, Unseen,
 };
 use kneepoint_vocab::record::Host;
 use kneepoint_vocab::{
@@ -180,9 +180,9 @@ fn curve() -> Curve {
             ],
             fitted: [10_650.0, 6_000.0, 6_200.0, 6_050.0, 5_600.0].map(PerSecond).to_vec(),
             residual: Ratio(0.16),
-            not_identifiable: Some(
+            unfit: vec![Unfit::Said(
                 "the curve dips and rises again, which the law cannot follow".to_owned(),
-            ),
+            )],
         }],
         drift: Ratio(0.021),
     }
