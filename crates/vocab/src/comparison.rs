@@ -1,6 +1,6 @@
 //! What the comparison of several runs concluded.
 
-use crate::findings::{CoreName, Estimate, LineKind};
+use crate::findings::{CoreName, Estimate, LineKind, Name};
 use crate::plan::Level;
 use crate::units::{PerSecond, Ratio, Seconds};
 use schemars::JsonSchema;
@@ -185,7 +185,7 @@ pub enum ComparedPart {
     /// A cause in either run.
     Cause {
         /// Its name, in the first run where that has it.
-        name: String,
+        name: Name,
     },
     /// A line of the core ledger that is no cause.
     Line {

@@ -20,6 +20,7 @@ pub use crate::aside::{
     AtBound, Bound, BusyFunction, GainEvidence, GainReason, HolderState, IdleAccount, Nameless,
     Regimes, Superlinear, Unsteady,
 };
+pub use crate::called::{LockWork, Name, Place};
 pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Bottleneck, Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
@@ -408,7 +409,7 @@ pub struct Cause {
     /// Its kind.
     pub kind: CauseKind,
     /// Its name, e.g. `mutex in sqlite3BtreeEnter`.
-    pub name: String,
+    pub name: Name,
     /// Path that names it, innermost first, e.g. `sqlite3BtreeEnter`, `sqlite3VdbeEnter`.
     pub path: Vec<String>,
     /// Its part of the lost cores.

@@ -15,6 +15,7 @@
 //! * [`comparison`]: what several runs say beside each other.
 
 mod aside;
+mod called;
 pub mod comparison;
 pub mod environment;
 mod estimate;

@@ -71,7 +71,7 @@ pub(crate) fn shared_out(core: &CoreLedger) -> Option<Ratio> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_vocab::findings::{BusyFunction, GainEvidence};
+    use kneepoint_vocab::findings::{BusyFunction, GainEvidence, Name};
     use kneepoint_vocab::{Level, Seconds};
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
             bound: Bound::Cores,
             busy: Estimate::of(1.97, 1.96, 1.98),
             of: Cores(2.0),
-            functions: vec![BusyFunction { name: "parse".to_owned(), share: Ratio(0.62) }],
+            functions: vec![BusyFunction { name: Name::from("parse"), share: Ratio(0.62) }],
         };
         assert_eq!(at_bound(&at), "Nothing is wrong: 1.97 of 2 cores are used up");
         assert_eq!(busy_functions(&at), ["parse 62 %"]);

@@ -95,8 +95,10 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_vocab::findings::{DeviceStage, DeviceWorker, HolderState, ServedBy, WaitWork};
-    use kneepoint_vocab::{Count, Level, PerSecond, Ratio, Seconds};
+    use kneepoint_vocab::findings::{
+        DeviceStage, DeviceWorker, HolderState, Name, ServedBy, WaitWork,
+    };
+    use kneepoint_vocab::{Count, Level, PerSecond, Ratio, Seconds, WaitReason};
 
     fn said(charge: Charge) -> String {
         let (devices, workers) = (Vec::new(), Vec::new());
@@ -162,7 +164,7 @@ mod tests {
             of: Cores(2.0),
             charge: Charge::Scheduler { idle: Cores(1.0) },
             served_by: Some(ServedBy {
-                waits_for: "a device".to_owned(),
+                waits_for: Name::Wait(WaitReason::Device),
                 name: "kworker loop0".to_owned(),
                 busiest: Cores(0.98),
             }),

@@ -123,7 +123,7 @@ fn row(line: &PriceLine) -> PriceRow {
         price.as_ref().map_or_else(|| "–".to_owned(), |price| number::seconds(price).value)
     };
     let label = match &line.part {
-        ComparedPart::Cause { name } => format!("cause: {}", text::disarm(name)),
+        ComparedPart::Cause { name } => format!("cause: {}", text::disarm(&name.to_string())),
         ComparedPart::Line { name } => text::disarm(&brief(name)).into_owned(),
     };
     PriceRow { label, kind: line.kind, over: price(&line.over), run: price(&line.run) }

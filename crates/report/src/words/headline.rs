@@ -5,7 +5,7 @@ use super::limits::{remedy, saturated_thread};
 use super::stalls::stalled;
 use crate::number::sentence;
 use kneepoint_vocab::findings::price::PriceLine;
-use kneepoint_vocab::findings::{AtBound, Bound, CauseKind, Conclusion, Knee};
+use kneepoint_vocab::findings::{AtBound, Bound, CauseKind, Conclusion, Knee, Name};
 use kneepoint_vocab::{Estimate, Findings, Level, PerSecond, Ratio, VariantId};
 
 /// Where it stops scaling, why, and what cures it.
@@ -78,10 +78,10 @@ fn clause(conclusion: &Conclusion, several: bool) -> String {
             format!("nothing to explain: {cores} of {of} cores lost")
         }
         Conclusion::Unsettled { kind, name, share_at_most } => {
-            unsettled(&object(*kind, name.as_deref()), *share_at_most)
+            unsettled(&object(*kind, name.as_ref()), *share_at_most)
         }
         Conclusion::Loss { kind, name, share } => {
-            let object = object(*kind, name.as_deref());
+            let object = object(*kind, name.as_ref());
             format!("{} of the loss is {object}", sentence::share(share))
         }
         Conclusion::Fall { line, share } => {
@@ -158,7 +158,7 @@ fn at_bound(at: &AtBound) -> String {
 }
 
 /// The kind of a cause and its name.
-fn object(kind: CauseKind, name: Option<&str>) -> String {
+fn object(kind: CauseKind, name: Option<&Name>) -> String {
     let word = match kind {
         CauseKind::Lock => "one lock",
         CauseKind::KernelLock => "one kernel lock",
@@ -181,7 +181,7 @@ fn object(kind: CauseKind, name: Option<&str>) -> String {
 fn riser(line: &PriceLine) -> String {
     match line {
         PriceLine::Function { name, kernel: false } => format!("more CPU in {name}"),
-        PriceLine::Function { name, .. } | PriceLine::Wait { name, .. } => name.clone(),
+        PriceLine::Function { name, .. } | PriceLine::Wait { name, .. } => name.to_string(),
         other => super::price::name(other),
     }
 }
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_first_cause_is_named_as_far_as_it_is_settled() {
-        let (kind, name) = (CauseKind::Lock, Some("mutex in f".to_owned()));
+        let (kind, name) = (CauseKind::Lock, Some(Name::from("mutex in f")));
         let loss =
             Conclusion::Loss { kind, name: name.clone(), share: Estimate::of(0.78, 0.74, 0.82) };
         assert_eq!(said(&loss), "78 % [74–82] of the loss is one lock, mutex in f");
@@ -237,9 +237,10 @@ mod tests {
         let once = Conclusion::Unsettled { kind, name, share_at_most: None };
         let wanted = "the cause is not settled (first: one lock, mutex in f; measured once)";
         assert_eq!(said(&once), wanted);
-        assert_eq!(object(CauseKind::Device, Some("loop4")), "a device (loop4)");
+        let device = Name::from("loop4");
+        assert_eq!(object(CauseKind::Device, Some(&device)), "a device (loop4)");
         assert_eq!(object(CauseKind::Scheduler, None), "the scheduler");
-        let line = PriceLine::Function { name: "spin".to_owned(), kernel: false };
+        let line = PriceLine::Function { name: Name::from("spin"), kernel: false };
         let fall = Conclusion::Fall { line, share: Estimate::of(0.5, 0.5, 0.5) };
         assert_eq!(said(&fall), "50 % of the fall is more CPU in spin");
         let none = Conclusion::NothingLost { cores: Cores(0.02), of: Cores(2.0) };

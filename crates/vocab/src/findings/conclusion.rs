@@ -1,7 +1,7 @@
 //! What a run comes to, clause by clause: what the headline says. The words are the report's.
 
 use super::price::PriceLine;
-use super::{AtBound, CauseKind, Knee, Stall};
+use super::{AtBound, CauseKind, Knee, Name, Stall};
 use crate::estimate::Estimate;
 use crate::plan::{Level, VariantId};
 use crate::units::{Cores, PerSecond, Ratio};
@@ -100,7 +100,7 @@ pub enum Conclusion {
         /// Its kind.
         kind: CauseKind,
         /// Its name, where the kind alone does not tell which.
-        name: Option<String>,
+        name: Option<Name>,
         /// The most that its share may be; absent where it was measured once.
         share_at_most: Option<Ratio>,
     },
@@ -109,7 +109,7 @@ pub enum Conclusion {
         /// Its kind.
         kind: CauseKind,
         /// Its name, where the kind alone does not tell which.
-        name: Option<String>,
+        name: Option<Name>,
         /// Its part of the lost cores.
         share: Estimate<Ratio>,
     },
