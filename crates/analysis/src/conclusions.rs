@@ -5,8 +5,8 @@ use crate::scaling::by_cores::Fewer;
 use crate::{Limits, Swept};
 use kneepoint_vocab::findings::price::{Price, PriceLine};
 use kneepoint_vocab::findings::{
-    AtBound, Cause, CauseKind, Charge, Conclusion, Curve, CurvePoint, Effect, Lost, Shape, Stall,
-    TreatedCurve, Verdict,
+    AtBound, Cause, CauseKind, Charge, Conclusion, Curve, CurvePoint, Effect, Lost, Name, Shape,
+    Stall, TreatedCurve, Verdict,
 };
 use kneepoint_vocab::{Cores, Estimate, Level, Proven, Ratio, TaskOwner, VariantRole};
 
@@ -70,10 +70,14 @@ fn fewer_cores(fewer: &Fewer) -> Conclusion {
 /// The busiest saturated thread, unless a cause or the word on the generator names it already.
 fn saturated(reported: &Reported<'_>, generator_limits: bool) -> Option<Conclusion> {
     let first = reported.limits.saturated.iter().find(|task| {
-        let named = reported.causes.first().is_some_and(|cause| cause.name.contains(&task.name));
+        let named = reported.causes.first().is_some_and(|cause| is_thread(&cause.name, &task.name));
         !(named || generator_limits && task.owner == TaskOwner::Generator)
     });
     first.map(|task| Conclusion::SaturatedThread { name: task.name.clone(), busiest: task.busiest })
+}
+
+fn is_thread(name: &Name, thread: &str) -> bool {
+    matches!(name, Name::SaturatedThread(one) if one == thread)
 }
 
 fn scaling(reported: &Reported<'_>) -> Conclusion {
@@ -163,16 +167,18 @@ fn nothing_lost(reported: &Reported<'_>) -> Option<Conclusion> {
 }
 
 /// The name of a cause, where its kind alone does not tell which it is.
-fn name_of(cause: &Cause) -> Option<String> {
-    let name = match cause.kind {
-        CauseKind::Scheduler | CauseKind::Generator => return None,
-        CauseKind::Function if matches!(cause.evidence.charge, Charge::OtherFunctions { .. }) => {
+fn name_of(cause: &Cause) -> Option<Name> {
+    let name = match (cause.kind, &cause.name) {
+        (CauseKind::Scheduler | CauseKind::Generator, _) => return None,
+        (CauseKind::Function, _)
+            if matches!(cause.evidence.charge, Charge::OtherFunctions { .. }) =>
+        {
             return None;
         }
-        CauseKind::Device => cause.name.strip_prefix("device ").unwrap_or(&cause.name),
-        _ => cause.name.as_str(),
+        (CauseKind::Device, Name::Device(device)) => Name::Own(device.clone()),
+        (_, name) => name.clone(),
     };
-    (!name.is_empty()).then(|| name.to_owned())
+    (!name.is_empty()).then_some(name)
 }
 
 /// The greatest proven cure; of the first cause, if there is one for it. Else what the verdicts say

@@ -52,7 +52,7 @@ use crate::scaling::{by_cores, curve, superlinear, treated};
 use crate::treatments::{cures, effects};
 use crate::waits::classify::classified;
 use crate::waits::groups::Groups;
-use crate::waits::pools::limited;
+use crate::waits::pools::{Pools, limited};
 use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::price::Price;
 use kneepoint_vocab::findings::{
@@ -74,12 +74,13 @@ pub const SCHEMA: u32 = 2;
 pub fn analyse(record: &RunRecord) -> Findings {
     let told = told(record);
     let classified = classified(&told);
-    let record = &*limited(&classified);
+    let (charged, pools) = limited(&classified);
+    let record = &*charged;
     let measured = measured::measured(record);
     // What the sweep measured with a treatment is for that treatment's curve alone.
     let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =
         measured.iter().copied().partition(|trial| is_apart(trial));
-    let (stacks, groups, functions) = named(record, &counting);
+    let (stacks, groups, functions) = named(record, &counting, &pools);
     let slices = digest(&counting, &groups, &functions, &stacks, record.plan.clients);
     let baseline = of_baseline(&counting);
     let levels = levels(&baseline);
@@ -193,9 +194,13 @@ impl Concluded<'_> {
 }
 
 /// The stacks, and what they name.
-fn named<'a>(record: &'a RunRecord, counting: &[&TrialRecord]) -> (Stacks<'a>, Groups, Functions) {
+fn named<'a>(
+    record: &'a RunRecord,
+    counting: &[&TrialRecord],
+    pools: &Pools,
+) -> (Stacks<'a>, Groups, Functions) {
     let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
-    let groups = Groups::build(counting, &stacks);
+    let groups = Groups::build(counting, &stacks, pools);
     let functions = Functions::build(counting, &stacks, &groups, record.plan.clients);
     (stacks, groups, functions)
 }

@@ -18,7 +18,7 @@ fn planted_lock_is_the_first_cause() {
     let first = &findings.causes[0];
     assert_eq!(first.kind, CauseKind::Lock);
     assert_eq!(first.id, "lock-1");
-    assert_eq!(first.name, "mutex in sqlite3BtreeEnter");
+    assert_eq!(first.name.to_string(), "mutex in sqlite3BtreeEnter");
     assert_eq!(first.path[..2], ["sqlite3BtreeEnter", "sqlite3VdbeEnter"]);
     // 1.3 idle, 0.1 on the way to a core with the lock in hand, 0.2 in futex calls.
     assert!((first.lost.value.0 - 1.6).abs() < 0.02, "{:?}", first.lost);
@@ -26,7 +26,7 @@ fn planted_lock_is_the_first_cause() {
     assert!((first.waits.unwrap().value.0 - 60_000.0).abs() < 1.0);
     assert_eq!(first.holders[0], (HolderState::Running, Ratio(0.9)));
     assert!(first.stacks.is_some());
-    assert!(findings.causes.iter().all(|cause| !cause.name.contains("futex")));
+    assert!(findings.causes.iter().all(|cause| !cause.name.to_string().contains("futex")));
     assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Scheduler));
     assert_eq!(findings.curve.knee.level.clients, 1);
     assert_eq!(findings.curve.shape, Shape::Collapse);
@@ -125,7 +125,7 @@ fn more_cpu_for_one_operation_is_charged_to_the_function() {
     });
     let findings = analyse(&record);
     assert_eq!(findings.causes[0].kind, CauseKind::Function);
-    assert_eq!(findings.causes[0].name, "spin");
+    assert_eq!(findings.causes[0].name.to_string(), "spin");
     assert!((findings.causes[0].lost.value.0 - 1.2).abs() < 0.05, "{:?}", findings.causes[0].lost);
     assert!(findings.causes[0].share.value.0 > 0.95);
 }
@@ -438,7 +438,7 @@ fn a_bitset_wait_inside_a_mutex_is_a_lock() {
     waiting_in(&mut record, WaitReason::Condition, &frames);
     let findings = analyse(&record);
     assert_eq!(findings.causes[0].kind, CauseKind::Lock);
-    assert_eq!(findings.causes[0].name, "mutex in app::ledger::post");
+    assert_eq!(findings.causes[0].name.to_string(), "mutex in app::ledger::post");
 }
 
 #[test]
@@ -449,7 +449,7 @@ fn a_condition_variable_is_another_thread() {
     waiting_in(&mut record, WaitReason::Condition, &frames);
     let findings = analyse(&record);
     assert_eq!(findings.causes[0].kind, CauseKind::Thread);
-    assert_eq!(findings.causes[0].name, "condition in take_job");
+    assert_eq!(findings.causes[0].name.to_string(), "condition in take_job");
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn a_kernel_lock_is_named_by_its_taker() {
     waiting_in(&mut record, WaitReason::KernelLock, &frames);
     let findings = analyse(&record);
     assert_eq!(findings.causes[0].kind, CauseKind::KernelLock);
-    assert_eq!(findings.causes[0].name, "inode rwsem (shmem_file_write_iter)");
+    assert_eq!(findings.causes[0].name.to_string(), "inode rwsem (shmem_file_write_iter)");
 }
 
 #[test]
@@ -565,7 +565,7 @@ fn futex_calls_by_the_callers_of_a_lock_are_part_of_its_cause() {
     let caller = record.stacks[2].frames[3].clone();
     record.stacks[1].frames[3] = caller;
     let together = analyse(&record);
-    assert!(together.causes.iter().all(|cause| cause.name != "kernel: futex"));
+    assert!(together.causes.iter().all(|cause| cause.name.to_string() != "kernel: futex"));
     let lock = together.causes.iter().find(|cause| cause.id == "lock-1").unwrap();
     let Charge::Wait { wait } = &lock.evidence.charge else { panic!("{:?}", lock.evidence) };
     assert!(wait.work.is_some_and(|work| !work.spins), "{wait:?}");

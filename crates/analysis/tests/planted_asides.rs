@@ -22,7 +22,7 @@ fn cores_that_are_used_up_are_nothing_wrong_and_named_by_function() {
     let at = findings.at_bound.as_ref().unwrap();
     assert_eq!((at.bound, at.level.clients), (Bound::Cores, 2));
     assert!(at.busy.value.0 > 1.9 && (at.of.0 - 2.0).abs() < 1e-9, "{at:?}");
-    let names: Vec<&str> = at.functions.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<String> = at.functions.iter().map(|one| one.name.to_string()).collect();
     assert_eq!(names, ["work", "spin"]);
     assert!((at.functions[0].share.0 - 0.7).abs() < 1e-6);
     let bound = Conclusion::AtBound { at: at.clone() };
@@ -37,7 +37,7 @@ fn one_level_alone_is_at_its_bound_or_has_causes() {
     let findings = analyse(&record);
     assert_eq!(findings.at_bound.as_ref().map(|at| at.bound), Some(Bound::Cores));
     let at = findings.at_bound.clone().unwrap();
-    assert_eq!((at.functions.len(), at.functions[0].name.as_str()), (1, "work"));
+    assert_eq!((at.functions.len(), at.functions[0].name.to_string().as_str()), (1, "work"));
     let level = Level { clients: 2, cores: 2 };
     let wanted = [Conclusion::SingleLevel { level }, Conclusion::AtBound { at }];
     assert_eq!(findings.conclusions, wanted);
@@ -46,7 +46,10 @@ fn one_level_alone_is_at_its_bound_or_has_causes() {
     let findings = analyse(&record);
     assert_eq!(findings.at_bound, None);
     let first = &findings.causes[0];
-    assert_eq!((first.kind, first.name.as_str()), (CauseKind::Lock, "mutex in sqlite3BtreeEnter"));
+    assert_eq!(
+        (first.kind, first.name.to_string().as_str()),
+        (CauseKind::Lock, "mutex in sqlite3BtreeEnter")
+    );
     assert!(first.share.value.0 > 0.8, "{:?}", first.share);
 }
 
@@ -212,7 +215,7 @@ fn code_without_names_is_reported_with_its_module_and_share() {
     };
     assert!(says(&findings, |reason| *reason == nameless), "{:?}", findings.caveats);
     // The lock goes by the first caller with a name.
-    assert_eq!(findings.causes[0].name, "mutex in sqlite3BtreeEnter");
+    assert_eq!(findings.causes[0].name.to_string(), "mutex in sqlite3BtreeEnter");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use kneepoint_analysis::analyse;
 use kneepoint_vocab::findings::{
-    Bottleneck, CauseKind, CaveatReason, Charge, Conclusion, CoreName, Findings, LineKind,
+    Bottleneck, CauseKind, CaveatReason, Charge, Conclusion, CoreName, Findings, LineKind, Name,
     ThreadName,
 };
 use kneepoint_vocab::units::{Count, Nanos};
@@ -105,7 +105,10 @@ fn a_lock_that_is_polled_for_is_no_wait_for_a_request() {
     }
     let findings = analyse(&record);
     let lock = &findings.causes[0];
-    assert_eq!((lock.kind, lock.name.as_str()), (CauseKind::Lock, "lock in XactLockTableWait"));
+    assert_eq!(
+        (lock.kind, lock.name.to_string().as_str()),
+        (CauseKind::Lock, "lock in XactLockTableWait")
+    );
     assert!((lock.lost.value.0 - 1.67 * 2.0 / 3.0).abs() < 0.01, "{:?}", lock.lost);
     assert!(findings.causes.iter().all(|cause| cause.kind != CauseKind::Generator));
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
@@ -217,12 +220,12 @@ fn a_saturated_kernel_worker_is_what_the_device_waits_are_for() {
     with_tasks(&mut record, &[(TaskOwner::Kernel, "kworker/u4:1-loop0", 0.98)]);
     let findings = analyse(&record);
     let first = &findings.causes[0];
-    assert_eq!(first.name, "saturated thread kworker loop0");
+    assert_eq!(first.name.to_string(), "saturated thread kworker loop0");
     assert_eq!(first.kind, CauseKind::Thread);
     let served = first.evidence.served_by.as_ref().unwrap();
     assert!(served.name == "kworker loop0" && near(served.busiest.0, 0.98), "{served:?}");
     let named = |one: &Conclusion| match one {
-        Conclusion::Loss { name: Some(name), .. } => name.contains("kworker loop0"),
+        Conclusion::Loss { name: Some(name), .. } => name.to_string().contains("kworker loop0"),
         _ => false,
     };
     assert!(concludes(&findings, named), "{:?}", findings.conclusions);
@@ -259,7 +262,7 @@ fn waits_for_a_device_name_it_and_say_whether_it_is_full() {
     with_tasks(&mut record, &[(TaskOwner::Kernel, "kworker/u4:1-loop4", 0.4)]);
     let findings = analyse(&record);
     let first = &findings.causes[0];
-    assert_eq!((first.kind, first.name.as_str()), (CauseKind::Device, "device loop4"));
+    assert_eq!((first.kind, first.name.to_string().as_str()), (CauseKind::Device, "device loop4"));
     let [device] = &first.evidence.devices[..] else { panic!("{:?}", first.evidence) };
     assert!(device.name == "loop4" && device.full, "{device:?}");
     assert!(near(device.busy.0, 0.97) && near(device.in_flight.0, 9.0), "{device:?}");
@@ -267,7 +270,7 @@ fn waits_for_a_device_name_it_and_say_whether_it_is_full() {
     assert!(worker.name == "kworker loop4" && near(worker.cores.0, 0.4), "{worker:?}");
     let named = |one: &Conclusion| {
         matches!(one, Conclusion::Loss { kind: CauseKind::Device, name: Some(name), .. }
-            if name == "loop4")
+            if *name == Name::from("loop4"))
     };
     assert!(concludes(&findings, named), "{:?}", findings.conclusions);
 }
@@ -323,7 +326,7 @@ fn the_inode(findings: &Findings) -> &findings::Cause {
     let kernel = findings.causes.iter().filter(|cause| cause.kind == CauseKind::KernelLock);
     assert_eq!(kernel.count(), 1, "{:#?}", findings.causes);
     let first = &findings.causes[0];
-    assert_eq!(first.name, "inode rwsem (shmem_file_write_iter)");
+    assert_eq!(first.name.to_string(), "inode rwsem (shmem_file_write_iter)");
     first
 }
 
@@ -343,10 +346,10 @@ fn spinning_for_a_kernel_lock_is_the_lock_s_and_not_the_system_call_s() {
     let spins = spins(lock).unwrap();
     assert!((spins - 1.0).abs() < 0.03, "{spins}");
     assert!(lock.stacks.is_some() && lock.waits.is_none());
-    assert!(findings.causes.iter().all(|cause| !cause.name.contains("pwrite64")));
+    assert!(findings.causes.iter().all(|cause| !cause.name.to_string().contains("pwrite64")));
     let named = |one: &Conclusion| {
         matches!(one, Conclusion::Loss { kind: CauseKind::KernelLock, name: Some(name), .. }
-            if name.starts_with("inode rwsem"))
+            if name.to_string().starts_with("inode rwsem"))
     };
     assert!(concludes(&findings, named), "{:?}", findings.conclusions);
 }

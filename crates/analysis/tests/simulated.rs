@@ -67,7 +67,7 @@ fn the_planted_lock_is_the_cause_and_both_ledgers_have_the_same_lines() {
     let findings = analysed(LOCKED, &[1, 2, 4, 8, 16]);
     let first = findings.causes.first().expect("a cause");
     assert_eq!(first.kind, CauseKind::Lock, "{:?}", findings.conclusions);
-    assert!(first.name.contains("table"), "{}", first.name);
+    assert!(first.name.to_string().contains("table"), "{}", first.name);
     assert!(first.share.value.0 > 0.6, "{:?}", first.share);
     let twin = Twin::parse(LOCKED).expect("valid");
     let simulated = sweep(&twin, &levels(&[8]), &how()).expect("allowed");

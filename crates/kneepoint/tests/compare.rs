@@ -8,6 +8,7 @@ use common::{Sandbox, fixture};
 use kneepoint_analysis::compare::condition::Condition;
 use kneepoint_analysis::compare::{Run, compare};
 use kneepoint_vocab::comparison::{Answer, ComparedPart, ComparisonCaveat, RatioVerdict};
+use kneepoint_vocab::findings::{Name, Place};
 use kneepoint_vocab::{Comparison, RunRecord};
 use serde_json::Value;
 use std::fs;
@@ -77,10 +78,12 @@ fn the_price_of_an_operation_is_the_sum_of_its_lines() {
     assert!((over / price.over.value.0 - 1.0).abs() < 1e-6, "{over} {price:?}");
     assert!((run / price.run.value.0 - 1.0).abs() < 1e-6, "{run} {price:?}");
     assert!((price.run.value.0 / price.over.value.0 - 2.0).abs() < 0.02);
-    let part = ComparedPart::Cause { name: "mutex in sqlite3BtreeEnter".to_owned() };
+    let place = Place::In("sqlite3BtreeEnter".to_owned());
+    let part = ComparedPart::Cause { name: Name::object("mutex", place) };
     let lock = price.lines.iter().find(|line| line.part == part).unwrap();
     let findings = kneepoint_analysis::analyse(&before);
-    let cause = findings.causes.iter().find(|cause| cause.name == "mutex in sqlite3BtreeEnter");
+    let cause =
+        findings.causes.iter().find(|cause| cause.name.to_string() == "mutex in sqlite3BtreeEnter");
     let cause = cause.unwrap();
     let point = findings.curve.points.iter().find(|point| point.level == findings.focus).unwrap();
     let lost = cause.lost.value.0 / point.throughput.value.0;

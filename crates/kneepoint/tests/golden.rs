@@ -51,7 +51,8 @@ fn check(name: &str) {
 /// words, so only the text is compared.
 fn assert_page_tells_all(findings: &Findings, json: &Value) {
     let page = text_of(&kneepoint_report::html::render(findings));
-    let causes = findings.causes.iter().map(|cause| cause.name.as_str());
+    let causes: Vec<String> = findings.causes.iter().map(|cause| cause.name.to_string()).collect();
+    let causes = causes.iter().map(String::as_str);
     let effects = findings.effects.iter().map(|effect| effect.label.as_str());
     let caveats = json["caveat_sentences"].as_array().unwrap().iter().filter_map(Value::as_str);
     let headline = json["headline"].as_str();
@@ -117,7 +118,7 @@ fn a_row_lock_makes_a_server_fall() {
     let PriceLine::Wait { name, .. } = &fall.steps[0].line else {
         panic!("{:#?}", fall.steps[0]);
     };
-    assert!(name.contains("XactLockTableWait"), "{name}");
+    assert!(name.to_string().contains("XactLockTableWait"), "{name}");
     assert!(fall.steps[0].share.unwrap().low.0 > 0.3, "{:#?}", fall.steps[0]);
     let generator = fall.steps.iter().find(|step| step.line == PriceLine::Generator).unwrap();
     assert!(generator.rise.value < fall.steps[0].rise.value);

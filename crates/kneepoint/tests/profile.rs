@@ -146,7 +146,7 @@ fn a_recorded_level_reads_as_a_profile() {
     let cores: f64 = reported.core_lines.iter().map(|line| line.cores.value.0).sum();
     assert!((cores - 2.0).abs() < 1e-6, "{:?}", reported.core_lines);
     let first = &reported.causes[0].cause;
-    assert_eq!(first.name, "mutex in sqlite3BtreeEnter");
+    assert_eq!(first.name.to_string(), "mutex in sqlite3BtreeEnter");
     assert!(first.wait_per_operation.is_none());
     // What the lock loses here includes all of its calls, not only those above another level's.
     let run =
@@ -175,7 +175,7 @@ fn a_lock_in_a_running_program_is_named_and_the_program_goes_on() {
         profiled(&sandbox, &["--pid", &queue.pid(), "--seconds", "3", "--out", "seen"]);
     let (other, cause) = (&reported.causes, &reported.causes[0]);
     assert_eq!(cause.cause.kind, CauseKind::Lock, "{other:?}");
-    let named = cause.cause.name.contains("held_work")
+    let named = cause.cause.name.to_string().contains("held_work")
         || cause.cause.path.iter().any(|frame| frame.contains("held_work"));
     assert!(named, "{:?}", cause.cause);
     // Three of four wait while one sleeps with the lock held.

@@ -21,8 +21,11 @@ fn assert_one_lock_of_that_name(findings: &Findings) -> &Cause {
         .iter()
         .map(|cause| format!("{}: {:.3}", cause.key, cause.share.value.0))
         .collect();
-    let named: Vec<_> =
-        findings.causes.iter().filter(|cause| cause.name.contains("take_gil")).collect();
+    let named: Vec<_> = findings
+        .causes
+        .iter()
+        .filter(|cause| cause.name.to_string().contains("take_gil"))
+        .collect();
     assert_eq!(named.len(), 1, "{reported:?}");
     assert_eq!((named[0].kind, named[0].key.frame.as_str()), (CauseKind::Lock, "take_gil"));
     // Its parts - a mutex, two conditions of two words each - are nowhere else.

@@ -259,7 +259,7 @@ fn names(formats: &[Format]) -> String {
 fn host(options: &ImportOptions, plan: &Plan, formats: &[Format]) -> Host {
     let unknown = || "not known".to_owned();
     let source = |(path, format): (&PathBuf, &Format)| {
-        (format!("imported from {}", format.name()), path.display().to_string())
+        Host::imported(format.name(), path.display().to_string())
     };
     Host {
         machine: kneepoint_vocab::MachineName::default(),

@@ -1,7 +1,7 @@
 //! What the fits of all laws share: effective clients, relative residuals, identifiability.
 
-use kneepoint_stats::{BoundedFit, Parameter, bounded};
-use kneepoint_vocab::findings::{Fit, FitParameter};
+use kneepoint_stats::{BoundedFit, Parameter, StatsError, bounded};
+use kneepoint_vocab::findings::{Fit, FitParameter, Unfit};
 use kneepoint_vocab::{Level, PerSecond, Ratio};
 
 /// A root mean square relative residual above this means that the law has another shape than the
@@ -40,8 +40,8 @@ pub struct LawFit {
     pub fitted: Vec<PerSecond>,
     /// Root mean square of the relative residuals (fitted - measured) / measured.
     pub residual: Ratio,
-    /// Why the parameters should not be used, where that is so: one or more reasons.
-    pub not_identifiable: Option<String>,
+    /// Why the parameters should not be used, where that is so.
+    pub unfit: Vec<Unfit>,
 }
 
 impl LawFit {
@@ -64,7 +64,7 @@ impl From<LawFit> for Fit {
             parameters: fit.parameters.into_iter().map(parameter).collect(),
             fitted: fit.fitted,
             residual: fit.residual,
-            not_identifiable: fit.not_identifiable,
+            unfit: fit.unfit,
         }
     }
 }
@@ -109,7 +109,7 @@ impl Law {
                 parameters: Vec::new(),
                 fitted: Vec::new(),
                 residual: Ratio(0.0),
-                not_identifiable: Some(error.to_string()),
+                unfit: vec![unfitted(&error)],
             },
         }
     }
@@ -134,12 +134,11 @@ impl Law {
             PerSecond(scale * fit.values[0] * (self.capacity)(n, &fit.values[1..]))
         };
         let residual = root_mean_square(&fit.residuals);
-        let reasons = self.reasons(usable, fit, residual, &parameters);
         LawFit {
             law: self.name,
             fitted: points.iter().map(predict).collect(),
             residual: Ratio(residual),
-            not_identifiable: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            unfit: self.reasons(usable, fit, residual, &parameters),
             parameters,
         }
     }
@@ -150,33 +149,38 @@ impl Law {
         fit: &BoundedFit,
         residual: f64,
         parameters: &[(&'static str, f64, Option<f64>)],
-    ) -> Vec<String> {
+    ) -> Vec<Unfit> {
         let mut distinct: Vec<f64> = usable.iter().map(|(n, _)| *n).collect();
         distinct.sort_by(f64::total_cmp);
         distinct.dedup_by(|a, b| (*a - *b).abs() < 0.5);
         let needed = fit.values.len() + 2;
         let mut reasons = Vec::new();
         if distinct.len() < needed {
-            reasons.push(format!(
-                "{} levels with different min(clients, cores), {needed} needed",
-                distinct.len()
-            ));
+            reasons.push(Unfit::FewLevels { found: distinct.len(), needed });
         }
         for (index, (name, value, error)) in parameters.iter().enumerate() {
             if fit.at_bound[index] {
-                reasons.push(format!("{name} is at its bound"));
+                reasons.push(Unfit::AtBound { parameter: (*name).to_owned() });
             } else if error.is_some_and(|error| error > value.abs()) {
-                reasons.push(format!("{name} is smaller than its standard error"));
+                reasons.push(Unfit::WithinError { parameter: (*name).to_owned() });
             }
         }
         if residual > WORST_RESIDUAL {
-            reasons
-                .push(format!("the curve has another shape: residual {:.0} %", 100.0 * residual));
+            reasons.push(Unfit::OtherShape { residual: Ratio(residual) });
         }
         if !fit.converged {
-            reasons.push("the fit did not converge".to_owned());
+            reasons.push(Unfit::NotConverged);
         }
         reasons
+    }
+}
+
+fn unfitted(error: &StatsError) -> Unfit {
+    match error {
+        StatsError::TooFew { found, needed, .. } => {
+            Unfit::FewPoints { found: *found, needed: *needed }
+        }
+        other => Unfit::Said(other.to_string()),
     }
 }
 

@@ -14,7 +14,7 @@
 //! * [`law`]: what both fits share: effective clients, relative residuals, identifiability.
 //!
 //! A law describes the levels it was fitted to. What the levels cannot determine is said in
-//! [`LawFit::not_identifiable`] rather than printed as a number.
+//! [`LawFit::unfit`] rather than printed as a number.
 
 pub mod amdahl;
 pub mod bounds;

@@ -2,7 +2,7 @@
 
 use kneepoint_model::{LawFit, Point, amdahl, law, usl};
 use kneepoint_stats::{Parameter, bounded};
-use kneepoint_vocab::findings::Fit;
+use kneepoint_vocab::findings::{Fit, Unfit};
 use kneepoint_vocab::{Level, PerSecond};
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ fn usl_gives_back_its_parameters() {
     assert!((at(&fit, law::ONE_CLIENT) / 995.65 - 1.0).abs() < 1e-6, "{fit:?}");
     assert!((at(&fit, usl::CONTENTION) / 0.0267 - 1.0).abs() < 1e-6, "{fit:?}");
     assert!((at(&fit, usl::COHERENCY) / 0.000_769 - 1.0).abs() < 1e-6, "{fit:?}");
-    assert_eq!(fit.not_identifiable, None);
+    assert!(fit.unfit.is_empty(), "{:?}", fit.unfit);
     let peak = usl::maximum(&fit).expect("coherency is above 0");
     assert!((peak - (0.9733_f64 / 0.000_769).sqrt()).abs() < 1e-3);
 }
@@ -53,7 +53,7 @@ fn amdahl_gives_back_its_parameters_with_errors_of_the_noise() {
     let error = fit.parameters[1].2.expect("there are degrees of freedom");
     assert!(error > 0.0 && error < 0.02, "{error}");
     assert!(fit.residual.0 > 0.002 && fit.residual.0 < 0.01, "{:?}", fit.residual);
-    assert_eq!(fit.not_identifiable, None);
+    assert!(fit.unfit.is_empty(), "{:?}", fit.unfit);
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn a_straight_line_has_no_contention_to_identify() {
     let mut data = points(64, &LEVELS, |n| 50.0 * n);
     disturbed(&mut data, 0.005);
     let fit = usl::fit(&data);
-    let reason = fit.not_identifiable.clone().expect("contention or coherency is 0");
-    assert!(reason.contains("bound") || reason.contains("standard error"), "{reason}");
+    let nothing = |one: &Unfit| matches!(one, Unfit::AtBound { .. } | Unfit::WithinError { .. });
+    assert!(fit.unfit.iter().any(nothing), "contention or coherency is 0: {:?}", fit.unfit);
     assert!(at(&fit, usl::CONTENTION) >= 0.0 && at(&fit, usl::COHERENCY) >= 0.0);
 }
 
@@ -71,7 +71,8 @@ fn a_straight_line_has_no_contention_to_identify() {
 fn bounds_hold_on_a_superlinear_curve() {
     let fit = usl::fit(&points(64, &LEVELS, |n| 50.0 * n.powf(1.1)));
     assert!(at(&fit, usl::CONTENTION).abs() < 1e-9);
-    assert!(fit.not_identifiable.expect("at its bound").contains("contention is at its bound"));
+    let bound = Unfit::AtBound { parameter: usl::CONTENTION.to_owned() };
+    assert!(fit.unfit.contains(&bound), "{:?}", fit.unfit);
 }
 
 #[test]
@@ -80,21 +81,23 @@ fn clients_beyond_the_cores_count_as_cores() {
     let fit = usl::fit(&data);
     let last = fit.fitted.last().expect("one for each point");
     assert!((last.0 - fit.fitted[3].0).abs() < 1e-9, "8 and 64 clients are 4 on 4 cores");
-    assert!(fit.not_identifiable.clone().expect("four different").contains("4 levels"), "{fit:?}");
+    let four = |one: &Unfit| matches!(one, Unfit::FewLevels { found: 4, .. });
+    assert!(fit.unfit.iter().any(four), "{fit:?}");
     data[5].throughput = PerSecond(5.0);
     let torn = amdahl::fit(&data);
     assert!(torn.residual.0 > law::WORST_RESIDUAL);
-    assert!(torn.not_identifiable.expect("does not fit").contains("another shape"));
+    let shape = |one: &Unfit| matches!(one, Unfit::OtherShape { .. });
+    assert!(torn.unfit.iter().any(shape), "{:?}", torn.unfit);
 }
 
 #[test]
 fn too_few_levels_are_refused_without_a_panic() {
     for few in [&[][..], &[1], &[1, 2]] {
         let fit = usl::fit(&points(8, few, |n| 10.0 * n));
-        assert!(fit.not_identifiable.is_some(), "{few:?}");
+        assert!(!fit.unfit.is_empty(), "{few:?}");
     }
     let dead = points(8, &LEVELS, |_| 0.0);
-    assert!(usl::fit(&dead).not_identifiable.is_some());
+    assert!(!usl::fit(&dead).unfit.is_empty());
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn published_series_gives_the_published_parameters() {
         assert!((found / expected - 1.0).abs() < 1e-4, "{:?}", absolute.values);
     }
     let fit = usl::fit(&data);
-    assert_eq!(fit.not_identifiable, None);
+    assert!(fit.unfit.is_empty(), "{:?}", fit.unfit);
     assert!(fit.residual.0 < 0.03, "{:?}", fit.residual);
     let reference = usl_curve(995.648_6, 0.026_715_91, 7.690_945e-4);
     for (point, found) in data.iter().zip(&fit.fitted) {
@@ -173,7 +176,7 @@ proptest! {
         let after = usl::fit(&data);
         prop_assert!((at(&before, usl::CONTENTION) - at(&after, usl::CONTENTION)).abs() < 1e-5);
         prop_assert!((before.residual.0 - after.residual.0).abs() < 1e-7);
-        prop_assert_eq!(before.not_identifiable, after.not_identifiable);
+        prop_assert_eq!(Unfit::sentence(&before.unfit), Unfit::sentence(&after.unfit));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! or one further where that digit rounds to 1 or 2, so that rounding never eats a visible part of
 //! the interval. A number without an interval gets three significant digits.
 
+pub(crate) mod sentence;
+
 use kneepoint_vocab::{Cores, Count, Estimate, PerSecond, Ratio, Seconds, Unit};
 
 /// Significant digits of a number that has no interval, and the most of one whose interval is
@@ -43,30 +45,46 @@ struct Step {
     suffix: &'static str,
 }
 
-const COUNT_STEPS: [Step; 4] = [
-    Step { divisor: 1e9, suffix: "G" },
-    Step { divisor: 1e6, suffix: "M" },
-    Step { divisor: 1e3, suffix: "k" },
-    Step { divisor: 1.0, suffix: "" },
-];
+/// Steps of a unit, the largest first.
+struct Scale {
+    steps: [Step; 4],
+    /// The step in which a number without interval says that there is nothing.
+    nothing: Step,
+}
 
-const TIME_STEPS: [Step; 4] = [
-    Step { divisor: 1.0, suffix: " s" },
-    Step { divisor: 1e-3, suffix: " ms" },
-    Step { divisor: 1e-6, suffix: " µs" },
-    Step { divisor: 1e-9, suffix: " ns" },
-];
+const ONE: Step = Step { divisor: 1.0, suffix: "" };
+const SECOND: Step = Step { divisor: 1.0, suffix: " s" };
 
-/// The largest step that leaves at least one unit, else the smallest one.
-fn step_for(value: f64, steps: &[Step; 4]) -> Step {
-    let magnitude = value.abs();
-    let fits = |step: &&Step| magnitude >= step.divisor * 0.9995;
-    if magnitude > 0.0 {
-        *steps.iter().find(fits).unwrap_or(&steps[3])
-    } else if steps[0].suffix == " s" {
-        steps[0]
-    } else {
-        steps[3]
+const COUNTS: Scale = Scale {
+    steps: [
+        Step { divisor: 1e9, suffix: "G" },
+        Step { divisor: 1e6, suffix: "M" },
+        Step { divisor: 1e3, suffix: "k" },
+        ONE,
+    ],
+    nothing: ONE,
+};
+
+const TIMES: Scale = Scale {
+    steps: [
+        SECOND,
+        Step { divisor: 1e-3, suffix: " ms" },
+        Step { divisor: 1e-6, suffix: " µs" },
+        Step { divisor: 1e-9, suffix: " ns" },
+    ],
+    nothing: SECOND,
+};
+
+impl Scale {
+    /// The largest step that leaves at least one unit, else the smallest one.
+    fn step(&self, value: f64) -> Step {
+        let magnitude = value.abs();
+        if magnitude > 0.0 {
+            let fits = |step: &&Step| magnitude >= step.divisor * 0.9995;
+            *self.steps.iter().find(fits).unwrap_or(&self.steps[3])
+        } else {
+            self.nothing
+        }
     }
 }
 
@@ -130,7 +148,7 @@ fn alone(value: f64, step: Step) -> String {
 /// Events each second with a decimal prefix, without unit: `10.7k [10.4–11.0]`.
 #[must_use]
 pub fn rate(estimate: &Estimate<PerSecond>) -> Shown {
-    shown(estimate, step_for(estimate.value.get(), &COUNT_STEPS))
+    shown(estimate, COUNTS.step(estimate.value.get()))
 }
 
 /// Events each second, without interval: `70.2k`.
@@ -142,7 +160,7 @@ pub fn plain_rate(value: PerSecond) -> String {
 /// A bare number with a decimal prefix: `70.2k`.
 #[must_use]
 pub fn plain(value: f64) -> String {
-    alone(value, step_for(value, &COUNT_STEPS))
+    alone(value, COUNTS.step(value))
 }
 
 /// A mean number of things, with one decimal: `4.1`.
@@ -168,7 +186,7 @@ pub fn count(value: u64) -> String {
 /// A length of time in the unit that suits it: `22.4 µs [21.9–23.0]`.
 #[must_use]
 pub fn seconds(estimate: &Estimate<Seconds>) -> Shown {
-    shown(estimate, step_for(estimate.value.get(), &TIME_STEPS))
+    shown(estimate, TIMES.step(estimate.value.get()))
 }
 
 /// A length of time without interval: `22.4 µs`; above two minutes `5 min 12 s`.
@@ -176,7 +194,7 @@ pub fn seconds(estimate: &Estimate<Seconds>) -> Shown {
 pub fn plain_seconds(value: Seconds) -> String {
     let seconds = value.get();
     if !(seconds.is_finite() && seconds >= 120.0) {
-        return alone(seconds, step_for(seconds, &TIME_STEPS));
+        return alone(seconds, TIMES.step(seconds));
     }
     let whole = seconds.round();
     if whole < 7200.0 {
@@ -198,7 +216,7 @@ pub fn brief_seconds(value: Seconds) -> String {
     if !(seconds.is_finite() && seconds < 7200.0) {
         return plain_seconds(value);
     }
-    let step = step_for(seconds, &TIME_STEPS);
+    let step = TIMES.step(seconds);
     let scaled = seconds / step.divisor;
     let text = bare(scaled, usize::from(order(scaled) < 1 && scaled < 9.95));
     format!("{}{}", text.strip_suffix(".0").unwrap_or(&text), step.suffix)

@@ -109,11 +109,11 @@ fn eighty_by_twenty_four() {
 #[test]
 fn a_useless_fit_is_not_drawn() {
     let mut findings = synthetic::findings();
-    assert!(findings.curve.fits[0].not_identifiable.is_some());
+    assert!(!findings.curve.fits[0].unfit.is_empty());
     let page = html::render(&findings);
     assert!(page.contains("do not use") && !page.contains("class=\"fit\""));
     assert!(!page.contains("USL fit /s") && !page.contains("fitted law"));
-    findings.curve.fits[0].not_identifiable = None;
+    findings.curve.fits[0].unfit.clear();
     let page = html::render(&findings);
     assert!(page.contains("class=\"fit\"") && page.contains("USL fit /s"));
 }

@@ -4,7 +4,8 @@ mod synthetic;
 
 use kneepoint_report::{html, terminal, text};
 use kneepoint_vocab::findings::{
-    Bottleneck, CaveatReason, Conclusion, CoreName, DeviceWorker, FlameNode, ServedBy, ThreadName,
+    Bottleneck, CaveatReason, Conclusion, CoreName, DeviceWorker, FlameNode, Name, ServedBy,
+    ThreadName, Unfit,
 };
 use kneepoint_vocab::{Cores, Estimate, Findings, Level};
 use proptest::prelude::*;
@@ -42,16 +43,16 @@ fn named(name: &str) -> Findings {
     findings.curve.fits = synthetic::findings().curve.fits;
     findings.curve.fits[0].law = put();
     findings.curve.fits[0].parameters[0].name = put();
-    findings.curve.fits[0].not_identifiable = Some(put());
+    findings.curve.fits[0].unfit = vec![Unfit::Said(put())];
     findings.by_cores[2].curve.fits = findings.curve.fits.clone();
     for ledger in &mut findings.ledgers {
-        ledger.core.lines[1].name = CoreName::Wait { name: put() };
-        ledger.thread.lines[0].name = ThreadName::Wait { name: put() };
+        ledger.core.lines[1].name = CoreName::Wait { name: Name::from(name) };
+        ledger.thread.lines[0].name = ThreadName::Wait { name: Name::from(name) };
     }
     for cause in &mut findings.causes {
-        cause.name = put();
+        cause.name = Name::from(name);
         cause.evidence.served_by =
-            Some(ServedBy { waits_for: put(), name: put(), busiest: Cores(0.98) });
+            Some(ServedBy { waits_for: Name::from(name), name: put(), busiest: Cores(0.98) });
         cause.evidence.workers.push(DeviceWorker { name: put(), cores: Cores(0.4) });
         cause.path.push(put());
         cause.stacks.iter_mut().chain(&mut cause.waker_stacks).for_each(|root| rename(root, name));

@@ -6,7 +6,7 @@ mod synthetic;
 
 use kneepoint_report::{html, json, terminal, text};
 use kneepoint_vocab::Findings;
-use kneepoint_vocab::findings::{AtBound, Bound, BusyFunction};
+use kneepoint_vocab::findings::{AtBound, Bound, BusyFunction, Name};
 use kneepoint_vocab::{Cores, Estimate, Ratio};
 
 fn falling() -> Findings {
@@ -70,7 +70,7 @@ fn names_from_outside_are_inert_in_it() {
     let mut findings = falling();
     let fall = findings.price.as_mut().and_then(|price| price.fall.as_mut()).expect("a fall");
     fall.steps[0].line = kneepoint_vocab::findings::price::PriceLine::Function {
-        name: "<script>alert(1)</script>\u{1b}[31m".to_owned(),
+        name: Name::from("<script>alert(1)</script>\u{1b}[31m"),
         kernel: false,
     };
     let page = html::render(&findings);
@@ -88,7 +88,7 @@ fn a_flat_price_is_nothing_wrong() {
         bound: Bound::Cores,
         busy: Estimate::of(1.97, 1.96, 1.98),
         of: Cores(2.0),
-        functions: vec![BusyFunction { name: "parse".to_owned(), share: Ratio(0.62) }],
+        functions: vec![BusyFunction { name: Name::from("parse"), share: Ratio(0.62) }],
     });
     let price = findings.price.as_mut().expect("a price");
     price.fall = None;

@@ -30,6 +30,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tempfile::TempDir;
 
 /// All workloads.
 pub static ALL: &[&dyn Workload] = &[
@@ -101,6 +102,17 @@ pub struct Setup {
     pub seed: u64,
     /// Where changes of the machine are noted.
     pub undo: Undo,
+}
+
+impl Setup {
+    /// A new directory for this start, which goes with its guard.
+    fn folder(&self) -> anyhow::Result<TempDir> {
+        let name = format!("{}-{}-", self.variant, self.start).replace(['/', '\0'], "-");
+        tempfile::Builder::new()
+            .prefix(&name)
+            .tempdir_in(&self.scratch)
+            .with_context(|| format!("{}: no directory can be made", self.scratch.display()))
+    }
 }
 
 /// What a system proves and tells of itself: proofs, and `name, value` pairs.

@@ -1,6 +1,7 @@
 //! What a run tells besides what is lost: how idle time came to its lines, bounds that are reached,
 //! gains above the number of clients, levels that did not come to rest, and code without names.
 
+use crate::called::Name;
 use crate::estimate::Estimate;
 use crate::plan::Level;
 use crate::units::{Cores, PerSecond, Ratio, Seconds};
@@ -87,7 +88,7 @@ pub struct AtBound {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IdleFor {
     /// What is waited for.
-    pub name: String,
+    pub name: Name,
     /// How many.
     pub idle: Cores,
 }
@@ -96,7 +97,7 @@ pub struct IdleFor {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BusyFunction {
     /// Its name; `kernel: read` for a way into the kernel.
-    pub name: String,
+    pub name: Name,
     /// Its part of the system's CPU, by stacks.
     pub share: Ratio,
 }

@@ -1,6 +1,6 @@
 //! What the comparison of several runs concluded.
 
-use crate::findings::{CoreName, Estimate, LineKind};
+use crate::findings::{CoreName, Estimate, LineKind, Name};
 use crate::plan::Level;
 use crate::units::{PerSecond, Ratio, Seconds};
 use schemars::JsonSchema;
@@ -185,7 +185,7 @@ pub enum ComparedPart {
     /// A cause in either run.
     Cause {
         /// Its name, in the first run where that has it.
-        name: String,
+        name: Name,
     },
     /// A line of the core ledger that is no cause.
     Line {
@@ -241,4 +241,60 @@ pub enum Answer {
     DoesNotHold,
     /// Neither can be said.
     Undecided,
+}
+
+/// Why runs say nothing of each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incomparable {
+    /// There are not two.
+    TooFew,
+    /// A run is a profile of one level, whose load nobody knows.
+    Profile {
+        /// Its name.
+        run: String,
+    },
+    /// Nothing was measured in a run.
+    Empty {
+        /// Its name.
+        run: String,
+    },
+    /// They count different things.
+    Operations {
+        /// What they count.
+        of: Apart,
+    },
+    /// They are runs of different recipes.
+    Recipes {
+        /// The recipes.
+        of: Apart,
+    },
+    /// There is no level that both have.
+    NoCommonLevel {
+        /// Name of the first run.
+        first: String,
+        /// Name of the other.
+        run: String,
+    },
+}
+
+/// Two runs, and in what they differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Name of the first run.
+    pub first: String,
+    /// What it has.
+    pub first_has: String,
+    /// Name of the other.
+    pub run: String,
+    /// What that has.
+    pub run_has: String,
+}
+
+/// Why a text is no condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoCondition {
+    /// It does not look like one.
+    Form,
+    /// No ratio can lie below its limit.
+    Limit,
 }

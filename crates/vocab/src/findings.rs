@@ -20,12 +20,14 @@ pub use crate::aside::{
     AtBound, Bound, BusyFunction, GainEvidence, GainReason, HolderState, IdleAccount, IdleFor,
     Nameless, Regimes, Superlinear, Unsteady,
 };
+pub use crate::called::{LockWork, Name, Place};
 pub use crate::estimate::Estimate;
 pub use crate::instruments::{
     Bottleneck, Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
 pub use crate::key::{CauseKey, CauseKind};
 pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
+pub use crate::unfit::Unfit;
 pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
 pub use conclusion::Conclusion;
 pub use curve::Curve;
@@ -274,7 +276,9 @@ pub struct Fit {
     /// Root mean square of the relative residuals.
     pub residual: Ratio,
     /// Why the parameters should not be used, where that is so.
-    pub not_identifiable: Option<String>,
+    #[serde(rename = "not_identifiable", with = "crate::unfit")]
+    #[schemars(with = "Option<String>")]
+    pub unfit: Vec<Unfit>,
 }
 
 /// One parameter of a fitted law.
@@ -406,7 +410,7 @@ pub struct Cause {
     /// Its kind.
     pub kind: CauseKind,
     /// Its name, e.g. `mutex in sqlite3BtreeEnter`.
-    pub name: String,
+    pub name: Name,
     /// Where the source of the function lies that names it, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceLine>,

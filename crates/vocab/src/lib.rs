@@ -15,6 +15,7 @@
 //! * [`comparison`]: what several runs say beside each other.
 
 mod aside;
+mod called;
 pub mod comparison;
 pub mod environment;
 mod estimate;
@@ -30,6 +31,7 @@ pub mod profile;
 pub mod record;
 mod stability;
 pub mod trial;
+mod unfit;
 pub mod units;
 
 pub use comparison::Comparison;

@@ -54,6 +54,24 @@ pub struct Host {
     pub notes: Vec<(String, String)>,
 }
 
+impl Host {
+    /// How a note begins of which the rest names the tool whose results were imported.
+    const IMPORTED: &'static str = "imported from";
+
+    /// The note that results of `tool` come from `file`.
+    #[must_use]
+    pub fn imported(tool: &str, file: String) -> (String, String) {
+        (format!("{} {tool}", Self::IMPORTED), file)
+    }
+
+    /// Tools whose results were imported, each with its file; a tool is empty where nobody knows.
+    pub fn imports(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.notes.iter().filter_map(|(name, file)| {
+            Some((name.strip_prefix(Self::IMPORTED)?.trim(), file.as_str()))
+        })
+    }
+}
+
 /// Evidence that a variant really is what it claims to be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
@@ -65,6 +83,14 @@ pub struct Proof {
     pub found: String,
     /// Whether that proves the variant.
     pub active: bool,
+}
+
+impl Proof {
+    /// That what was read back is what it had to be.
+    pub fn equal(what: impl Into<String>, expected: impl ToString, found: impl ToString) -> Self {
+        let (expected, found) = (expected.to_string(), found.to_string());
+        Self { what: what.into(), active: expected == found, expected, found }
+    }
 }
 
 /// One start of one variant: one line of `arms.jsonl`.

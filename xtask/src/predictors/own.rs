@@ -77,7 +77,8 @@ fn last_level(findings: &Findings) -> Result<(String, f64, bool)> {
 fn cures(findings: &Findings) -> Result<()> {
     let seen = Observed::of(findings)?;
     let cured = findings.causes.iter().find_map(|cause| {
-        let lock = seen.locks.iter().find(|lock| lock.name == cause.name)?;
+        let name = cause.name.to_string();
+        let lock = seen.locks.iter().find(|lock| lock.name == name)?;
         let effect =
             findings.effects.iter().find(|it| Some(&it.variant) == cause.cured_by.as_ref())?;
         Some((lock.name.clone(), effect))

@@ -3,7 +3,9 @@
 use crate::number::{count, estimate};
 use kneepoint_stats::distribution::student_quantile;
 use kneepoint_vocab::Estimate;
-use kneepoint_vocab::comparison::{Answer, ConditionAnswer, ConditionPlace, LevelRatio, RunPair};
+use kneepoint_vocab::comparison::{
+    Answer, ConditionAnswer, ConditionPlace, LevelRatio, NoCondition, RunPair,
+};
 use kneepoint_vocab::units::Ratio;
 
 /// Total two-sided error of all ratios that one condition looks at.
@@ -31,18 +33,13 @@ pub struct Condition {
     limit: f64,
 }
 
-/// What a condition looks like.
-const FORM: &str = "write e.g. 'throughput < -5%', 'throughput@peak < -5%' or \
-                    'throughput@8 > 10%' (at 8 clients)";
-
 impl Condition {
     /// From what was typed.
     ///
     /// # Errors
-    /// It is no condition; the message says what one looks like.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let unknown = || FORM.to_owned();
-        let at = text.find(['<', '>']).ok_or_else(unknown)?;
+    /// It is no condition.
+    pub fn parse(text: &str) -> Result<Self, NoCondition> {
+        let at = text.find(['<', '>']).ok_or(NoCondition::Form)?;
         let (what, rest) = text.split_at(at);
         let below = rest.starts_with('<');
         let (quantity, wheres) = match what.trim().split_once('@') {
@@ -50,16 +47,17 @@ impl Condition {
             Some((quantity, "peak")) => (quantity, Where::Peak),
             Some((quantity, clients)) => {
                 let clients = clients.trim().parse().ok().filter(|clients| *clients > 0);
-                (quantity, Where::Clients(clients.ok_or_else(unknown)?))
+                (quantity, Where::Clients(clients.ok_or(NoCondition::Form)?))
             }
         };
         if quantity.trim() != "throughput" {
-            return Err(unknown());
+            return Err(NoCondition::Form);
         }
-        let digits = rest[1..].trim().strip_suffix('%').ok_or_else(unknown)?.trim();
-        let percent: f64 = digits.replace('\u{2212}', "-").parse().map_err(|_| unknown())?;
+        let digits = rest[1..].trim().strip_suffix('%').ok_or(NoCondition::Form)?.trim();
+        let percent: f64 =
+            digits.replace('\u{2212}', "-").parse().map_err(|_| NoCondition::Form)?;
         if !percent.is_finite() || percent <= -100.0 || percent > 1e6 {
-            return Err("the limit has to lie above -100%".to_owned());
+            return Err(NoCondition::Limit);
         }
         let asked = text.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(Self { asked, wheres, below, limit: 1.0 + percent / 100.0 })
@@ -158,10 +156,11 @@ mod tests {
         assert_eq!(read("throughput@8>10 %").wheres, Where::Clients(8));
         assert_eq!(read(" throughput@peak  <  −3.5% ").asked, "throughput@peak < −3.5%");
         for bad in ["", "throughput", "latency < 5%", "throughput < 5", "throughput@0 < -5%"] {
-            assert!(Condition::parse(bad).unwrap_err().starts_with("write e.g."), "{bad}");
+            assert_eq!(Condition::parse(bad).unwrap_err(), NoCondition::Form, "{bad}");
         }
-        assert!(Condition::parse("throughput < -100%").is_err());
-        assert!(Condition::parse("throughput < nan%").is_err());
+        for bad in ["throughput < -100%", "throughput < nan%"] {
+            assert_eq!(Condition::parse(bad).unwrap_err(), NoCondition::Limit, "{bad}");
+        }
     }
 
     #[test]

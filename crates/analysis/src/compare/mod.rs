@@ -12,7 +12,9 @@ mod ratio;
 use crate::number::tally;
 use condition::Condition;
 use kneepoint_stats::two_way::STARTS_TO_RESAMPLE;
-use kneepoint_vocab::comparison::{ComparedRun, Comparison, ComparisonCaveat, LevelRatio, RunPair};
+use kneepoint_vocab::comparison::{
+    Apart, ComparedRun, Comparison, ComparisonCaveat, Incomparable, LevelRatio, RunPair,
+};
 use kneepoint_vocab::findings::CurvePoint;
 use kneepoint_vocab::{Findings, Level, Phase, ProtocolName, RunRecord, StoppedBy, VariantId};
 use std::collections::BTreeSet;
@@ -35,27 +37,15 @@ pub struct Run<'a> {
     pub findings: &'a Findings,
 }
 
-/// Runs that say nothing of each other, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incomparable(pub String);
-
-impl std::fmt::Display for Incomparable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Incomparable {}
-
 /// Compares every run with the first, and answers what is `asked`.
 ///
 /// # Errors
 /// Fewer than two runs, one in which nothing was measured, different experiments, or no level that
 /// two runs share.
 pub fn compare(runs: &[Run<'_>], asked: &[Condition]) -> Result<Comparison, Incomparable> {
-    let [first, others @ ..] = runs else { return refuse("two run directories are needed") };
+    let [first, others @ ..] = runs else { return Err(Incomparable::TooFew) };
     if others.is_empty() {
-        return refuse("two run directories are needed");
+        return Err(Incomparable::TooFew);
     }
     runs.iter().try_for_each(measured)?;
     others.iter().try_for_each(|run| same_experiment(first, run))?;
@@ -76,39 +66,33 @@ pub fn compare(runs: &[Run<'_>], asked: &[Condition]) -> Result<Comparison, Inco
     })
 }
 
-fn refuse<T>(why: impl Into<String>) -> Result<T, Incomparable> {
-    Err(Incomparable(why.into()))
-}
-
 fn measured(run: &Run<'_>) -> Result<(), Incomparable> {
+    let name = || run.name.to_owned();
     if run.record.plan.protocol == ProtocolName::Profile {
-        return refuse(format!(
-            "{} is a profile of one level, whose load nobody knows: compare runs",
-            run.name
-        ));
+        return Err(Incomparable::Profile { run: name() });
     }
     if points(run).iter().any(|point| point.throughput.value.0 > 0.0) {
         return Ok(());
     }
-    refuse(format!("{}: nothing was measured in it, so there is nothing to compare", run.name))
+    Err(Incomparable::Empty { run: name() })
 }
 
 /// Throughputs of different recipes count different things.
 fn same_experiment(first: &Run<'_>, run: &Run<'_>) -> Result<(), Incomparable> {
     let (one, other) = (&first.record.plan, &run.record.plan);
+    let apart = |one: &String, other: &String| Apart {
+        first: first.name.to_owned(),
+        first_has: one.clone(),
+        run: run.name.to_owned(),
+        run_has: other.clone(),
+    };
     if one.operation != other.operation {
-        return refuse(format!(
-            "{} counts {}, {} counts {}: give runs of one experiment",
-            first.name, one.operation, run.name, other.operation
-        ));
+        return Err(Incomparable::Operations { of: apart(&one.operation, &other.operation) });
     }
     if one.recipe == other.recipe {
         return Ok(());
     }
-    refuse(format!(
-        "{} is a run of {}, {} of {}: give runs of one experiment",
-        first.name, one.recipe, run.name, other.recipe
-    ))
+    Err(Incomparable::Recipes { of: apart(&one.recipe, &other.recipe) })
 }
 
 /// The points of all curves of a run, by cores and clients.
@@ -135,14 +119,12 @@ fn pair(first: &Run<'_>, run: &Run<'_>, by_cores: bool) -> Result<RunPair, Incom
     };
     let levels: Vec<LevelRatio> =
         under.iter().filter_map(|point| Some(at(point, there(point)?))).collect();
-    let (Some(top), Some(other_top)) = (peak(&under), peak(&over)) else {
-        return refuse("nothing was measured");
-    };
+    let empty = |of: &Run<'_>| Incomparable::Empty { run: of.name.to_owned() };
+    let top = peak(&under).ok_or_else(|| empty(first))?;
+    let other_top = peak(&over).ok_or_else(|| empty(run))?;
     if levels.is_empty() {
-        return refuse(format!(
-            "{} and {} have no level in common: measure with the same --levels",
-            first.name, run.name
-        ));
+        let (first, run) = (first.name.to_owned(), run.name.to_owned());
+        return Err(Incomparable::NoCommonLevel { first, run });
     }
     let places = |points: &[&CurvePoint]| -> BTreeSet<(u32, u32)> {
         points.iter().map(|point| place(point.level, by_cores)).collect()

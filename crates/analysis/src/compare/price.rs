@@ -7,7 +7,9 @@
 use super::{Run, points};
 use crate::number::{estimate, quotient};
 use kneepoint_vocab::comparison::{ComparedPart, PriceLine, PricePair};
-use kneepoint_vocab::findings::{Cause, CauseKind, CoreLine, CoreName, LevelLedger, LineKind};
+use kneepoint_vocab::findings::{
+    Cause, CauseKind, CoreLine, CoreName, LevelLedger, LineKind, Name,
+};
 use kneepoint_vocab::units::{PerSecond, Seconds};
 use kneepoint_vocab::{CauseKey, Estimate, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,8 +53,8 @@ pub(super) fn price(
 }
 
 /// Names of the causes of a run, by their keys.
-fn keys<'a>(run: &Run<'a>) -> BTreeMap<&'a CauseKey, &'a str> {
-    run.findings.causes.iter().map(|cause| (&cause.key, cause.name.as_str())).collect()
+fn keys<'a>(run: &Run<'a>) -> BTreeMap<&'a CauseKey, &'a Name> {
+    run.findings.causes.iter().map(|cause| (&cause.key, &cause.name)).collect()
 }
 
 struct Prices {
@@ -65,7 +67,7 @@ impl Prices {
         run: &Run<'_>,
         ledger: &LevelLedger,
         causes: &[&Cause],
-        keys: &BTreeMap<&CauseKey, &str>,
+        keys: &BTreeMap<&CauseKey, &Name>,
     ) -> Option<Self> {
         let point = points(run).into_iter().find(|point| point.level == ledger.level)?;
         let x = point.throughput;
@@ -118,12 +120,12 @@ fn part(
     run: &Run<'_>,
     line: &CoreLine,
     causes: &[&Cause],
-    keys: &BTreeMap<&CauseKey, &str>,
+    keys: &BTreeMap<&CauseKey, &Name>,
 ) -> ComparedPart {
     let own = line.cause.as_ref().and_then(|id| {
         let mut causes = run.findings.causes.iter();
         let cause = causes.find(|cause| &cause.id == id)?;
-        Some(keys.get(&cause.key).map_or_else(|| cause.name.clone(), |name| (*name).to_owned()))
+        Some(keys.get(&cause.key).map_or_else(|| cause.name.clone(), |name| (*name).clone()))
     });
     let counted = || causes.iter().find(|cause| counts(&line.name, cause));
     match own.or_else(|| counted().map(|cause| cause.name.clone())) {

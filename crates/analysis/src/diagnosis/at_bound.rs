@@ -57,7 +57,7 @@ fn busiest(row: &Row, functions: &Functions) -> Vec<BusyFunction> {
     ranked.sort_by(|a, b| share(b).total_cmp(&share(a)).then(a.cmp(b)));
     ranked.truncate(MOST);
     let named = |at: usize| BusyFunction {
-        name: functions.list[at].label.clone(),
+        name: functions.list[at].name.clone(),
         share: Ratio(share(&at)),
     };
     ranked.into_iter().map(named).collect()

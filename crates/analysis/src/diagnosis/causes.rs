@@ -3,7 +3,7 @@
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{Loss, work_of};
 use crate::frames::names::KERNEL;
-use crate::frames::stacks::{KERNEL_WORK, Stacks};
+use crate::frames::stacks::Stacks;
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::balance::Balance;
 use crate::ledgers::core_ledger::Slot;
@@ -13,8 +13,7 @@ use crate::number::{finite, quotient, tally};
 use crate::quality::collector::completeness;
 use crate::waits::groups::Groups;
 use kneepoint_vocab::findings::{
-    Cause, CauseEvidence, CauseKind, Charge, CodeShare, HolderState, LineKind, WaitEvidence,
-    WaitWork,
+    Cause, CauseEvidence, CauseKind, Charge, CodeShare, HolderState, Name, WaitEvidence, WaitWork,
 };
 use kneepoint_vocab::units::{Cores, PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{CauseKey, CodeKind, Estimate, SourceLine, StackKind, WaitReason};
@@ -97,13 +96,13 @@ pub(crate) fn locks_first(context: &Context<'_>, mut losses: Vec<Loss>) -> Vec<L
 fn lock_beside(context: &Context<'_>, losses: &[Loss], at: usize) -> Option<usize> {
     let Slot::Function(function) = losses[at].slot else { return None };
     let what = &context.functions.list[function];
-    let entry = what.label.strip_prefix(KERNEL_WORK).filter(|_| what.kind == LineKind::Kernel)?;
+    let Name::Kernel(entry) = &what.name else { return None };
     let evidence = Evidence::new(context.slices, context.stacks);
     losses.iter().position(|loss| {
         let Slot::Group(group) = loss.slot else { return false };
         context.groups.list[group].kind == CauseKind::KernelLock
             && loss.lost.value.0 >= HALF * losses[at].lost.value.0
-            && evidence.entry(context.functions, group).as_deref() == Some(entry)
+            && evidence.entry(context.functions, group).as_ref() == Some(entry)
     })
 }
 
@@ -119,12 +118,12 @@ fn evidence(context: &Context<'_>, charge: Charge) -> CauseEvidence {
     }
 }
 
-fn plain(loss: &Loss, key: CauseKey, name: impl Into<String>, evidence: CauseEvidence) -> Cause {
+fn plain(loss: &Loss, key: CauseKey, name: Name, evidence: CauseEvidence) -> Cause {
     Cause {
         id: String::new(),
         kind: key.kind,
         key,
-        name: name.into(),
+        name,
         source: None,
         path: Vec::new(),
         share: loss.share,
@@ -150,21 +149,20 @@ fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
         Slot::OtherFunctions => {
             let stacks = context.account.balance.by_function.is_some();
             let evidence = evidence(context, Charge::OtherFunctions { cores, stacks });
-            let name = "more CPU for one operation, in all functions together";
             let key = CauseKey::new(CauseKind::Function, "other functions", "");
-            plain(loss, key, name, evidence)
+            plain(loss, key, Name::AllFunctions, evidence)
         }
         Slot::Group(group) => describe_wait(context, loss, group),
         Slot::Scheduler => plain(
             loss,
             CauseKey::new(CauseKind::Scheduler, "runnable", ""),
-            "runnable threads beside idle cores",
+            Name::Runnable,
             evidence(context, Charge::Scheduler { idle: cores }),
         ),
         Slot::Generator => plain(
             loss,
             CauseKey::new(CauseKind::Generator, "load generator", ""),
-            "load generator",
+            Name::Generator,
             evidence(context, generator_charge(&context.account.balance, loss)),
         ),
     }
@@ -181,12 +179,12 @@ fn generator_charge(balance: &Balance, loss: &Loss) -> Charge {
 
 fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cause {
     let what = &context.functions.list[function];
-    let key = if what.kind == LineKind::Kernel {
-        let entry = what.label.strip_prefix(KERNEL_WORK).unwrap_or(&what.label);
+    let key = if let Name::Kernel(entry) = &what.name {
         CauseKey::new(CauseKind::Kernel, entry, KERNEL)
     } else {
-        let module = context.stacks.module_of(&what.label).unwrap_or_default();
-        CauseKey::new(CauseKind::Function, &what.label, module)
+        let function = what.name.to_string();
+        let module = context.stacks.module_of(&function).unwrap_or_default();
+        CauseKey::new(CauseKind::Function, function, module)
     };
     let row = &context.account.row;
     let share = quotient(row.profile[function], row.profile.iter().sum());
@@ -205,9 +203,9 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
         cores: loss.lost.value,
         code: telling(&code, quotient(now - least, now)),
     };
-    let name = what.label.clone();
+    let name = what.name.clone();
     Cause {
-        path: vec![name.clone()],
+        path: vec![name.to_string()],
         stacks: evidence_of.flame(|_, stack| on_cpu(stack)),
         stacks_complete: completeness(evidence_of.weights(|_, stack| on_cpu(stack))),
         ..plain(loss, key, name, evidence(context, charge))

@@ -16,18 +16,46 @@
 use crate::frames::names::{Catalogue, in_kernel};
 use crate::frames::naming::kernel_naming_frames;
 use kneepoint_vocab::Frame;
+use kneepoint_vocab::findings::{Name, Place};
 pub(crate) use kneepoint_vocab::names::KernelLockClass as Class;
+use std::cmp::Ordering;
 
-/// The word by which stacks vote for a class.
-pub(crate) fn word(class: Class) -> &'static str {
-    match class {
-        Class::Rwsem => RWSEM,
-        Class::Mutex => "kernel mutex",
-        Class::Spin => SPIN,
+/// What the stack of a wait shows it to be for. In the order of the words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Machinery {
+    /// A lock or a condition, by its word in `names.toml`.
+    User(&'static str),
+    /// A lock of the kernel, of the class that its slow path shows.
+    Kernel(Option<Class>),
+}
+
+impl Machinery {
+    /// What such an object is called.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::User(word) => word,
+            Self::Kernel(None) => LOCK,
+            Self::Kernel(Some(Class::Rwsem)) => "rwsem",
+            Self::Kernel(Some(Class::Mutex)) => "kernel mutex",
+            Self::Kernel(Some(Class::Spin)) => SPIN,
+        }
     }
 }
 
-const RWSEM: &str = "rwsem";
+impl Ord for Machinery {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let kernel = |one: &Self| matches!(one, Self::Kernel(_));
+        self.word().cmp(other.word()).then_with(|| kernel(self).cmp(&kernel(other)))
+    }
+}
+
+impl PartialOrd for Machinery {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+const LOCK: &str = "kernel lock";
 const SPIN: &str = "kernel spin lock";
 
 /// A lock that a stack on a core spins for.
@@ -69,21 +97,22 @@ pub(crate) fn touching(known: Catalogue, frames: &[Frame]) -> Option<String> {
     known.kernel_touches(&touched.function).then(|| kernel[at].function.clone())
 }
 
+/// Stands for the function that would name it.
 const RUN_QUEUE: &str = "run-queue lock";
 
-/// Words for a lock whose stacks show `class_word` and whose first caller is `caller`.
-pub(crate) fn name(known: Catalogue, class_word: &str, caller: &str) -> String {
-    let mut classes = [Class::Rwsem, Class::Mutex, Class::Spin].into_iter();
-    let class = classes.find(|class| word(*class) == class_word);
-    match class_word {
-        SPIN if caller == RUN_QUEUE => RUN_QUEUE.to_owned(),
-        _ if caller.is_empty() => "kernel locks without a name".to_owned(),
-        _ if caller.starts_with("0x") => format!("kernel lock at {caller}"),
-        _ => match class.and_then(|class| known.kernel_lock(class, caller)) {
-            Some(name) => format!("{name} ({caller})"),
-            None if class == Some(Class::Spin) => format!("kernel spin lock in {caller}"),
-            None => format!("kernel lock in {caller}"),
-        },
+/// The name of a lock whose stacks show `machinery`; the function of `place` is its first caller.
+pub(crate) fn name(known: Catalogue, machinery: Machinery, place: &Place) -> Name {
+    let class = match machinery {
+        Machinery::Kernel(class) => class,
+        Machinery::User(_) => None,
+    };
+    let Some(caller) = place.function() else { return Name::object(LOCK, place.clone()) };
+    match class.and_then(|class| known.kernel_lock(class, caller)) {
+        _ if class == Some(Class::Spin) && caller == RUN_QUEUE => Name::RunQueueLock,
+        Some(name) if name == caller => Name::from(name),
+        Some(name) => Name::Known { name: name.to_owned(), of: caller.to_owned() },
+        None if class == Some(Class::Spin) => Name::object(SPIN, place.clone()),
+        None => Name::object(LOCK, place.clone()),
     }
 }
 
@@ -104,7 +133,8 @@ mod tests {
 
     fn named(functions: &[&str]) -> Option<String> {
         let found = spinning(known(), &stack(functions))?;
-        Some(name(known(), word(found.class), &found.names[0]))
+        let place = Place::In(found.names[0].clone());
+        Some(name(known(), Machinery::Kernel(Some(found.class)), &place).to_string())
     }
 
     #[test]

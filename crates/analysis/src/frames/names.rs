@@ -220,7 +220,8 @@ impl Catalogue {
     /// What a kernel lock is called of which its caller tells.
     pub(crate) fn kernel_lock(self, class: KernelLockClass, caller: &str) -> Option<&'static str> {
         let mut locks = self.0.kernel.lock.iter().filter(|lock| lock.class == class);
-        let found = locks.find(|l| holds(caller, &l.parts) || is_one(caller, &l.functions));
+        let found = locks
+            .find(|l| l.name == caller || holds(caller, &l.parts) || is_one(caller, &l.functions));
         found.map(|lock| lock.name.as_str())
     }
 

@@ -2,12 +2,9 @@
 
 use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
 use crate::frames::naming::{begins_in_machinery, naming_frames, working_function};
-use kneepoint_vocab::findings::LineKind;
+use kneepoint_vocab::findings::{LineKind, Name, Place};
 use kneepoint_vocab::{CodeKind, Frame, SourceLine, StackId, StackRecord};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Begins the label of kernel work; the way into the kernel follows.
-pub(crate) const KERNEL_WORK: &str = "kernel: ";
 
 /// The call by which a thread gives up its core and stays runnable.
 const YIELD: &str = "sched_yield";
@@ -79,7 +76,7 @@ impl<'a> Stacks<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Function {
     pub(crate) kind: LineKind,
-    pub(crate) label: String,
+    pub(crate) name: Name,
     /// The lock whose work this is, by wait group.
     pub(crate) lock: Option<usize>,
 }
@@ -94,28 +91,28 @@ pub(crate) fn function_of(known: Catalogue, frames: &[Frame]) -> Function {
     let kernel: Vec<&str> =
         frames.iter().filter(|f| in_kernel(f)).map(|f| f.function.as_str()).collect();
     if !kernel.is_empty() {
-        let entry = kernel_entry(known, &kernel);
-        let label = match known.kernel_work(&kernel) {
-            Some(work) => format!("{KERNEL_WORK}{work} in {entry}"),
-            None => format!("{KERNEL_WORK}{entry}"),
+        let entry = kernel_entry(known, &kernel).to_owned();
+        let name = match known.kernel_work(&kernel) {
+            Some(work) => Name::KernelWork { work: work.to_owned(), entry },
+            None => Name::Kernel(entry),
         };
-        return Function { kind: LineKind::Kernel, label, lock: None };
+        return Function { kind: LineKind::Kernel, name, lock: None };
     }
     let working = working_function(known, frames);
-    let label = working
+    let name = working
         .and_then(|frame| in_lock(known, frame, frames))
-        .or_else(|| working.map(|frame| frame.function.clone()))
-        .unwrap_or_else(|| "unknown function".to_owned());
-    Function { kind: LineKind::ExtraCpu, label, lock: None }
+        .or_else(|| working.map(|frame| Name::Own(frame.function.clone())))
+        .unwrap_or(Name::UnknownFunction);
+    Function { kind: LineKind::ExtraCpu, name, lock: None }
 }
 
-/// The label of the lock whose own function `working` is: time in it is the lock's, and the lock is
-/// known by the function that wants it.
-fn in_lock(known: Catalogue, working: &Frame, frames: &[Frame]) -> Option<String> {
+/// The lock whose own function `working` is: time in it is the lock's, and the lock is known by the
+/// function that wants it.
+fn in_lock(known: Catalogue, working: &Frame, frames: &[Frame]) -> Option<Name> {
     let word = known.kind(&working.function).filter(|word| known.is_lock(word))?;
     let caller = naming_frames(known, frames).into_iter().next()?;
     let named = begins_in_machinery(known, frames) && caller != working.function;
-    named.then(|| format!("{word} in {caller}"))
+    named.then(|| Name::object(word, Place::In(caller)))
 }
 
 /// The way into the kernel: a system call before a page fault before an interrupt, since a fault
@@ -158,7 +155,7 @@ mod tests {
 
     #[test]
     fn time_in_a_lock_s_own_function_is_that_lock_s() {
-        let of = |frames: &[(&str, &str)]| function_of(known(), &stack(frames)).label;
+        let of = |frames: &[(&str, &str)]| function_of(known(), &stack(frames)).name.to_string();
         let read = [
             ("__pthread_rwlock_rdlock_full64", "libc.so.6"),
             ("pthread_rwlock_rdlock", "libc.so.6"),
@@ -188,42 +185,42 @@ mod tests {
             ("do_syscall_64", KERNEL),
             ("pthread_mutex_unlock", "libc.so.6"),
         ]);
-        assert_eq!(function_of(known(), &futex).label, "kernel: futex");
+        assert_eq!(function_of(known(), &futex).name.to_string(), "kernel: futex");
         let fault_in_call = stack(&[
             ("exc_page_fault", KERNEL),
             ("copy_to_user", KERNEL),
             ("__x64_sys_pread64", KERNEL),
         ]);
-        assert_eq!(function_of(known(), &fault_in_call).label, "kernel: pread64");
+        assert_eq!(function_of(known(), &fault_in_call).name.to_string(), "kernel: pread64");
         let fault = stack(&[
             ("clear_page", KERNEL),
             ("asm_exc_page_fault", KERNEL),
             ("memset", "libc.so.6"),
         ]);
-        assert_eq!(function_of(known(), &fault).label, "kernel: page fault");
+        assert_eq!(function_of(known(), &fault).name.to_string(), "kernel: page fault");
         let irq = stack(&[("handle_softirqs", KERNEL), ("asm_sysvec_call_function", KERNEL)]);
-        assert_eq!(function_of(known(), &irq).label, "kernel: interrupt");
+        assert_eq!(function_of(known(), &irq).name.to_string(), "kernel: interrupt");
         let bare = stack(&[("do_syscall_64", KERNEL), ("entry_SYSCALL_64_after_hwframe", KERNEL)]);
-        assert_eq!(function_of(known(), &bare).label, "kernel: entry and exit");
+        assert_eq!(function_of(known(), &bare).name.to_string(), "kernel: entry and exit");
     }
 
     #[test]
     fn no_kernel_function_is_other() {
         let read = stack(&[("pipe_read", KERNEL), ("vfs_read", KERNEL), ("ksys_read", KERNEL)]);
-        assert_eq!(function_of(known(), &read).label, "kernel: read");
+        assert_eq!(function_of(known(), &read).name.to_string(), "kernel: read");
         let tail = stack(&[
             ("copy_page_to_iter", KERNEL),
             ("vfs_read", KERNEL),
             ("do_syscall_64", KERNEL),
             ("entry_SYSCALL_64_after_hwframe", KERNEL),
         ]);
-        assert_eq!(function_of(known(), &tail).label, "kernel: vfs_read");
+        assert_eq!(function_of(known(), &tail).name.to_string(), "kernel: vfs_read");
     }
 
     #[test]
     fn operations_on_words_are_their_caller_s() {
         let spin = stack(&[("core::sync::atomic::atomic_load<u32>", "app"), ("Fifo::lock", "app")]);
-        assert_eq!(function_of(known(), &spin).label, "Fifo::lock");
+        assert_eq!(function_of(known(), &spin).name.to_string(), "Fifo::lock");
     }
 
     #[test]
@@ -231,8 +228,8 @@ mod tests {
         let user = stack(&[("spin", "app"), ("work", "app"), ("main", "app")]);
         assert_eq!(
             function_of(known(), &user),
-            Function { kind: LineKind::ExtraCpu, label: "spin".to_owned(), lock: None }
+            Function { kind: LineKind::ExtraCpu, name: Name::from("spin"), lock: None }
         );
-        assert_eq!(function_of(known(), &[]).label, "unknown function");
+        assert_eq!(function_of(known(), &[]).name.to_string(), "unknown function");
     }
 }

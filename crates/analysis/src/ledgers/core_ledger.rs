@@ -115,7 +115,7 @@ impl Lines<'_> {
         for function in &shown {
             let what = &functions.list[*function];
             let lock = what.lock.map(|group| groups.list[group].name.clone());
-            let name = CoreName::Function { name: what.label.clone(), lock };
+            let name = CoreName::Function { name: what.name.clone(), lock };
             self.add(what.kind, name, Some(slot_of(what, *function)), |_, b| {
                 extra_cpu_of(b, *function)
             });

@@ -57,7 +57,7 @@ impl Lines<'_> {
         for function in &shown {
             let what = &functions.list[*function];
             let says_all = what.lock.is_some() || what.kind == LineKind::Kernel;
-            let name = ThreadName::Function { name: what.label.clone(), says_all };
+            let name = ThreadName::Function { name: what.name.clone(), says_all };
             self.add(LineKind::Running, name, Some(slot_of(what, *function)), |row| {
                 row.running * share_of(row, *function)
             });

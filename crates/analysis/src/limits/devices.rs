@@ -3,7 +3,7 @@
 use crate::limits::generator::SATURATED;
 use kneepoint_vocab::TaskOwner;
 use kneepoint_vocab::findings::{
-    Cause, CauseKind, DeviceLine, DeviceStage, DeviceWorker, LevelInstruments, TaskLine,
+    Cause, CauseKind, DeviceLine, DeviceStage, DeviceWorker, LevelInstruments, Name, TaskLine,
 };
 
 /// Requests in flight that one device, or devices of one kind, must have for the waits to be its.
@@ -15,7 +15,7 @@ pub(crate) fn follow(causes: &mut [Cause], instruments: Option<&LevelInstruments
     let Some(instruments) = instruments else { return };
     let Some(waited_for) = Stage::of(instruments) else { return };
     for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::Device) {
-        cause.name = format!("device {}", waited_for.name);
+        cause.name = Name::Device(waited_for.name.clone());
         cause.path.insert(0, waited_for.name.clone());
         cause.evidence.devices = waited_for.lines.iter().map(|line| stage(line)).collect();
         cause.evidence.workers = waited_for.workers.iter().map(|task| worker(task)).collect();

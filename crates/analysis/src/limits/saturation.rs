@@ -6,7 +6,7 @@
 //! threads of the system those for another thread.
 
 use crate::limits::generator::SATURATED;
-use kneepoint_vocab::findings::{Cause, CauseKind, LevelInstruments, ServedBy, TaskLine};
+use kneepoint_vocab::findings::{Cause, CauseKind, LevelInstruments, Name, ServedBy, TaskLine};
 use kneepoint_vocab::{Fact, Level, TaskOwner, ThreadRole, TrialRecord};
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ pub(crate) fn follow(causes: &mut [Cause], saturated: &[TaskLine]) {
             continue;
         }
         cause.kind = CauseKind::Thread;
-        cause.name = format!("saturated thread {}", task.name);
-        cause.path.insert(0, cause.name.clone());
+        cause.name = Name::SaturatedThread(task.name.clone());
+        cause.path.insert(0, cause.name.to_string());
     }
 }

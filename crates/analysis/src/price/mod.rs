@@ -90,7 +90,7 @@ fn line(given: &Given<'_>, part: Part) -> PriceLine {
         Part::Useful => PriceLine::Useful,
         Part::Function(function) => {
             let what = &given.functions.list[function];
-            PriceLine::Function { name: what.label.clone(), kernel: what.kind == LineKind::Kernel }
+            PriceLine::Function { name: what.name.clone(), kernel: what.kind == LineKind::Kernel }
         }
         Part::OtherFunctions => PriceLine::OtherFunctions,
         Part::Group(group) => {

@@ -46,9 +46,10 @@ const LEAST_LINE: f64 = 0.005;
 pub fn profile(record: &RunRecord) -> Profile {
     let told = told(record);
     let classified = classified(&told);
-    let record = &*limited(&classified);
+    let (charged, pools) = limited(&classified);
+    let record = &*charged;
     let trials = measured::measured(record);
-    let (stacks, groups, functions) = named(record, &trials);
+    let (stacks, groups, functions) = named(record, &trials, &pools);
     let slices = digest(&trials, &groups, &functions, &stacks, record.plan.clients);
     let level = record.plan.focus;
     let accounts = Accounts::unreferenced(&slices, &[level], record.plan.seed);

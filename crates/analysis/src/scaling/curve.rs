@@ -6,7 +6,7 @@ use kneepoint_model::{Point, amdahl, bounds, usl};
 use kneepoint_stats::Interval;
 use kneepoint_stats::interval::percentile_interval;
 use kneepoint_stats::two_way::{Observation, TwoWay, fit, observations};
-use kneepoint_vocab::findings::{Curve, CurvePoint, Fit, Knee, Shape};
+use kneepoint_vocab::findings::{Curve, CurvePoint, Fit, Knee, Shape, Unfit};
 use kneepoint_vocab::units::{Nanos, PerSecond, Ratio, Seconds, Unit};
 use kneepoint_vocab::{Estimate, Latency, Level, Phase, TrialRecord};
 use std::collections::{BTreeMap, BTreeSet};
@@ -282,7 +282,9 @@ fn all_finite(mut fit: Fit) -> Fit {
     for parameter in &mut fit.parameters {
         if !parameter.value.is_finite() {
             parameter.value = 0.0;
-            fit.not_identifiable.get_or_insert_with(|| "the fit has no finite value".to_owned());
+            if fit.unfit.is_empty() {
+                fit.unfit.push(Unfit::NotFinite);
+            }
         }
         parameter.error = parameter.error.filter(|error| error.is_finite());
     }

@@ -7,15 +7,15 @@
 
 use super::node::Node;
 use super::objects::Objects;
-use super::pools::LIMIT;
+use super::pools::Pools;
 use super::processes::{Lock, PAGE, locks};
-use super::seen::{CALLED_BY, Seen, heaviest};
-use crate::frames::kernel_locks;
+use super::seen::{Seen, heaviest};
+use crate::frames::kernel_locks::{self, Class, Machinery};
 use crate::frames::names::{Catalogue, KERNEL};
 use crate::frames::naming::{LOCK, kernel_naming_frames, machinery, naming_frames, polled_names};
 use crate::frames::stacks::Stacks;
 use crate::number::seconds;
-use kneepoint_vocab::findings::{CauseKind, LineKind};
+use kneepoint_vocab::findings::{CauseKind, LineKind, Name, Place};
 use kneepoint_vocab::{
     CauseKey, Fact, Frame, StackKind, StackWeight, TrialRecord, Wait, WaitKey, WaitReason,
 };
@@ -30,7 +30,7 @@ pub(crate) struct Group {
     pub(crate) key: CauseKey,
     pub(crate) kind: CauseKind,
     pub(crate) line: LineKind,
-    pub(crate) name: String,
+    pub(crate) name: Name,
     /// Innermost first.
     pub(crate) path: Vec<String>,
     /// Distinct objects within one slice, at most; 0 where the reason has no object.
@@ -49,7 +49,7 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// From the waits of `trials`, and the stacks that wait or spin.
-    pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>) -> Self {
+    pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>, pools: &Pools) -> Self {
         let mut notes = Notes { objects: Objects::build(trials, stacks), seen: BTreeMap::new() };
         for trial in trials {
             for fact in &trial.facts {
@@ -60,7 +60,7 @@ impl Groups {
                 }
             }
         }
-        let mut groups = unite(notes.seen, stacks);
+        let mut groups = unite(notes.seen, stacks, pools);
         groups.objects = notes.objects;
         groups.count_objects(trials);
         groups
@@ -137,17 +137,17 @@ impl Notes {
         }
         match (stack.kind, &stack.wait) {
             (StackKind::OffCpu, Some(key)) if key.reason == WaitReason::KernelLock => {
-                let word =
-                    kernel_locks::class(known, frames).map_or("kernel lock", kernel_locks::word);
-                self.of(trial, key).vote(word, kernel_naming_frames(known, frames), weight);
+                let shown = Machinery::Kernel(kernel_locks::class(known, frames));
+                self.of(trial, key).vote(shown, kernel_naming_frames(known, frames), weight);
             }
             (StackKind::OffCpu, Some(key)) => {
                 if let Some(names) = polled_names(known, frames).filter(|names| !names.is_empty()) {
                     let node = Node::Polled { caller: names[0].clone() };
-                    self.seen.entry(node).or_default().vote(LOCK, names, weight);
+                    let shown = Machinery::User(LOCK);
+                    self.seen.entry(node).or_default().vote(shown, names, weight);
                 }
                 self.of(trial, key).vote(
-                    machinery(known, frames),
+                    Machinery::User(machinery(known, frames)),
                     naming_frames(known, frames),
                     weight,
                 );
@@ -156,23 +156,44 @@ impl Notes {
                 let Some(spinning) = kernel_locks::spinning(known, frames) else { return };
                 let Some(node) = Node::spun(&spinning) else { return };
                 let entry = self.seen.entry(node).or_default();
-                entry.vote(kernel_locks::word(spinning.class), spinning.names, weight);
+                entry.vote(Machinery::Kernel(Some(spinning.class)), spinning.names, weight);
             }
             _ => {}
         }
     }
 }
 
-const KERNEL_LOCK: &str = "kernel lock";
-/// A lock that is made of several words of memory, some waited for as a condition.
-const WHOLE_LOCK: &str = "whole lock";
-const KERNEL_SPIN_LOCK: &str = "kernel spin lock";
-
 /// The frame in the key of a lock that nothing names.
 const UNNAMED: &str = "unnamed";
+/// What a condition is called of which stacks tell no more.
+const CONDITION: &str = "condition";
+/// Conditions that are called by what is made of them.
+const MADE_OF_CONDITIONS: [&str; 2] = ["barrier", "channel"];
 
-/// What unites nodes: `(kind word, name)`.
-type Union = (String, String);
+/// What kind of thing unites nodes. Groups stand in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Condition,
+    KernelLock,
+    KernelSpinLock,
+    Lock,
+    /// With a proven name, as the next two.
+    NamedCondition,
+    NamedKernelLock,
+    NamedLock,
+    /// Anything else, by its reason.
+    Reason,
+    /// A lock that is made of several words of memory, some waited for as a condition.
+    WholeLock,
+}
+
+/// What unites nodes: a kind, and what stands for the name.
+type Union = (Kind, Place);
+
+/// A place, where there is a name for it.
+fn within(name: String) -> Place {
+    if name.is_empty() { Place::Nowhere } else { Place::In(name) }
+}
 
 /// Sleeping kernel locks by the first caller of their waiters: those who spin in the same caller
 /// want the same lock. Of several locks of one caller it is the one that was waited for most.
@@ -187,92 +208,109 @@ fn by_caller(known: Catalogue, locks: &[Lock], all_blocked: f64) -> BTreeMap<Str
         };
         for (caller, weight) in what.first.iter().filter(|_| kernel) {
             if most.get(caller).is_none_or(|(heaviest, _)| weight > heaviest) {
-                most.insert(caller.clone(), (*weight, union_key(known, nodes, what, all_blocked)));
+                most.insert(caller.clone(), (*weight, union_of(known, nodes, what, all_blocked)));
             }
         }
     }
     most.into_iter().map(|(caller, (_, union))| (caller, union)).collect()
 }
 
-fn union_key(known: Catalogue, nodes: &[Node], seen: &Seen, all_blocked: f64) -> Union {
+fn union_of(known: Catalogue, nodes: &[Node], seen: &Seen, all_blocked: f64) -> Union {
     match &nodes[0] {
-        Node::Named { kernel: false, .. } if seen.runtime(known).is_some() => {
-            (WHOLE_LOCK.to_owned(), seen.runtime(known).unwrap_or_default())
-        }
-        Node::Named { kernel: false, name }
-            if seen.stacks <= 0.0 && known.variable_of_runtime(name).is_some() =>
-        {
-            (WHOLE_LOCK.to_owned(), known.variable_of_runtime(name).unwrap_or_default().to_owned())
-        }
-        Node::Named { kernel, name } => {
-            let kind = if *kernel { "kernel lock" } else { lock_or_condition(known, seen) };
-            match condition_of_many(kind, name, seen) {
-                Some(name) => (kind.to_owned(), name),
-                None => (format!("named {kind}"), name.clone()),
-            }
-        }
+        Node::Named { kernel: true, name } => (Kind::NamedKernelLock, within(name.clone())),
+        Node::Named { name, .. } => match runtime_of(known, seen, name) {
+            Some(runtime) => (Kind::WholeLock, within(runtime)),
+            None if is_lock(known, seen) => (Kind::NamedLock, within(name.clone())),
+            None => match condition_of_many(name, seen) {
+                Some(place) => (Kind::Condition, place),
+                None => (Kind::NamedCondition, within(name.clone())),
+            },
+        },
         Node::Object { kernel, address, .. } => {
-            let kind = if *kernel { KERNEL_LOCK } else { lock_or_condition(known, seen) };
-            let name = seen.name().unwrap_or_else(|| {
-                if seen.all_blocked() >= UNNAMED_APART * all_blocked {
-                    match nodes.len() {
+            let place = match seen.name() {
+                Some(name) => within(name),
+                None if seen.all_blocked() >= UNNAMED_APART * all_blocked => {
+                    Place::At(match nodes.len() {
                         1 => format!("{address:#x}"),
                         _ => format!("{:#x} of a page", address % PAGE),
-                    }
-                } else {
-                    String::new()
+                    })
                 }
-            });
+                None => Place::Nowhere,
+            };
+            let name = place.function().unwrap_or_default();
             if *kernel {
-                (kind.to_owned(), name)
-            } else if known.is_runtime_lock(&name) {
-                (WHOLE_LOCK.to_owned(), name)
-            } else if known.is_own_lock(&name) {
-                (WHOLE_LOCK.to_owned(), seen.called_by(known, &name))
+                (Kind::KernelLock, place)
+            } else if known.is_runtime_lock(name) {
+                (Kind::WholeLock, place)
+            } else if known.is_own_lock(name) {
+                (Kind::WholeLock, seen.called_by(known, name))
             } else {
-                (kind.to_owned(), name)
+                (if is_lock(known, seen) { Kind::Lock } else { Kind::Condition }, place)
             }
         }
-        Node::Polled { caller } => (LOCK.to_owned(), caller.clone()),
-        Node::Spin { sleeps: true, caller } => (KERNEL_LOCK.to_owned(), caller.clone()),
-        Node::Spin { sleeps: false, caller } => (KERNEL_SPIN_LOCK.to_owned(), caller.clone()),
-        Node::Reason { reason: WaitReason::KernelLock, .. } if seen.name().is_some() => {
-            (KERNEL_LOCK.to_owned(), seen.name().unwrap_or_default())
+        Node::Polled { caller } => (Kind::Lock, within(caller.clone())),
+        Node::Spin { sleeps: true, caller } => (Kind::KernelLock, within(caller.clone())),
+        Node::Spin { sleeps: false, caller } => {
+            // What is called the same is one lock, or many of one kind, whoever wants it.
+            let named = known.kernel_lock(Class::Spin, caller).unwrap_or(caller);
+            (Kind::KernelSpinLock, within(named.to_owned()))
         }
-        Node::Reason { reason, syscall } => ("reason".to_owned(), format!("{reason:?} {syscall}")),
+        Node::Reason { reason, syscall } => {
+            match seen.name().filter(|_| *reason == WaitReason::KernelLock) {
+                Some(name) => (Kind::KernelLock, within(name)),
+                None => (Kind::Reason, within(format!("{reason:?} {syscall}"))),
+            }
+        }
     }
 }
 
 /// A condition within a variable, by the variable and the function that waits: a program keeps one
 /// for each of its threads or slots, which are waited for in turn.
-fn condition_of_many(kind: &str, name: &str, seen: &Seen) -> Option<String> {
-    let (variable, _) = name.split_once("+0x").filter(|_| kind == "condition")?;
-    Some(format!("{} of {variable}", seen.name()?))
+fn condition_of_many(name: &str, seen: &Seen) -> Option<Place> {
+    let (variable, _) = name.split_once("+0x")?;
+    Some(Place::Within { function: seen.name()?, variable: variable.to_owned() })
 }
 
-/// A futex wait with a bitset may be a condition variable's or a mutex's (Rust's standard
-/// mutex waits so); the stack's machinery decides, the reason only where there is none.
-fn lock_or_condition(known: Catalogue, seen: &Seen) -> &'static str {
-    let word = seen.machinery();
-    let lock =
-        if word == LOCK { seen.reason() != WaitReason::Condition } else { known.is_lock(word) };
-    if lock { LOCK } else { "condition" }
+/// The runtime whose lock a variable of this name is.
+fn runtime_of(known: Catalogue, seen: &Seen, variable: &str) -> Option<String> {
+    let by_variable = || known.variable_of_runtime(variable).filter(|_| seen.stacks <= 0.0);
+    seen.runtime(known).or_else(|| by_variable().map(str::to_owned))
 }
 
-fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>) -> Groups {
+/// Whether it is a lock; else a condition. A futex wait with a bitset may be a condition
+/// variable's or a mutex's (Rust's standard mutex waits so); the stack's machinery decides, the
+/// reason only where there is none.
+fn is_lock(known: Catalogue, seen: &Seen) -> bool {
+    match seen.machinery().word() {
+        LOCK => seen.reason() != WaitReason::Condition,
+        word => known.is_lock(word),
+    }
+}
+
+/// What is known of all nodes that are united.
+#[derive(Default)]
+struct United {
+    place: Option<Place>,
+    seen: Seen,
+    nodes: Vec<Node>,
+}
+
+fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>, pools: &Pools) -> Groups {
     let all_blocked: f64 = seen.values().map(Seen::all_blocked).sum();
     let locks = locks(seen);
     let by_caller = by_caller(stacks.known, &locks, all_blocked);
-    let mut united: BTreeMap<Union, (Seen, Vec<Node>)> = BTreeMap::new();
+    let mut united: BTreeMap<(Kind, String), United> = BTreeMap::new();
     for Lock { nodes, seen: what } in locks {
         let union = match &nodes[0] {
             Node::Spin { sleeps: true, caller } => by_caller.get(caller).cloned(),
             _ => None,
         };
-        let union = union.unwrap_or_else(|| union_key(stacks.known, &nodes, &what, all_blocked));
-        let entry = united.entry(union).or_default();
-        entry.0.merge(&what);
-        entry.1.extend(nodes);
+        let (kind, place) =
+            union.unwrap_or_else(|| union_of(stacks.known, &nodes, &what, all_blocked));
+        let entry = united.entry((kind, place.to_string())).or_default();
+        entry.place.get_or_insert(place);
+        entry.seen.merge(&what);
+        entry.nodes.extend(nodes);
     }
     let mut groups = Groups {
         list: Vec::new(),
@@ -281,13 +319,14 @@ fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>) -> Groups {
         known: stacks.known,
         kernel_callers: BTreeMap::new(),
     };
-    for ((kind, name), (what, nodes)) in united {
-        for node in &nodes {
+    for ((kind, _), united) in united {
+        for node in &united.nodes {
             groups.index.insert(node.clone(), groups.list.len());
         }
-        let group = describe(&kind, &name, &what, &nodes, stacks);
+        let group = describe(kind, &united, stacks, pools);
         if group.kind == CauseKind::KernelLock {
-            let callers = what.first.keys().map(|caller| (caller.clone(), groups.list.len()));
+            let first = united.seen.first.keys();
+            let callers = first.map(|caller| (caller.clone(), groups.list.len()));
             groups.kernel_callers.extend(callers);
         }
         groups.list.push(group);
@@ -295,69 +334,83 @@ fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>) -> Groups {
     groups
 }
 
-fn describe(kind: &str, name: &str, what: &Seen, nodes: &[Node], stacks: &Stacks<'_>) -> Group {
-    let (known, reason) = (stacks.known, what.reason());
-    let mut path = path_from(name.split(CALLED_BY).next().unwrap_or(name), what);
-    if let (Some(frame), Some(first)) = (known.runtime_frame(name), path.first_mut()) {
+fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> Group {
+    let (known, what) = (stacks.known, &united.seen);
+    let reason = what.reason();
+    let place = united.place.clone().unwrap_or(Place::Nowhere);
+    let own = place.function().unwrap_or_default();
+    let runtime = known.runtime_frame(own);
+    let mut path = path_from(own, what);
+    if let (Some(frame), Some(first)) = (runtime, path.first_mut()) {
         frame.clone_into(first);
     }
-    let (frame, module) = key(kind, name, &path, stacks).unwrap_or((reason.as_str(), ""));
-    let (frame, module) = (frame.to_owned(), module.to_owned());
-    let (cause, line, name) = match kind {
-        "named lock" => (CauseKind::Lock, LineKind::IdleLock, with_word(what.machinery(), name)),
-        "named kernel lock" => {
-            (CauseKind::KernelLock, LineKind::IdleKernelLock, what.with_caller(name))
+    let limit = pools.limit(own).filter(|_| kind == Kind::NamedLock);
+    let (frame, module) = match limit {
+        Some(_) => path.first().map(|caller| (caller.clone(), in_module(stacks, caller))),
+        None => key(kind, &place, &path, stacks),
+    }
+    .unwrap_or_else(|| (reason.as_str().to_owned(), String::new()));
+    let frame = if kind == Kind::KernelSpinLock { format!("{frame} (spin)") } else { frame };
+    let word = what.machinery().word();
+    let name = match kind {
+        Kind::NamedLock => limit.cloned().unwrap_or_else(|| variable(word, own)),
+        Kind::NamedCondition => variable(word, own),
+        Kind::NamedKernelLock => what.with_caller(own.to_owned()),
+        Kind::KernelLock | Kind::KernelSpinLock => {
+            kernel_locks::name(known, what.machinery(), &place)
         }
-        "named condition" => {
-            (CauseKind::Thread, LineKind::IdleThread, with_word(what.machinery(), name))
+        Kind::WholeLock => match runtime {
+            Some(frame) => Name::Known { name: own.to_owned(), of: frame.to_owned() },
+            None => Name::object(LOCK, place),
+        },
+        Kind::Lock => Name::object(word, place),
+        Kind::Condition => {
+            let word = Some(word).filter(|word| MADE_OF_CONDITIONS.contains(word));
+            Name::object(word.unwrap_or(CONDITION), place)
         }
-        KERNEL_LOCK | KERNEL_SPIN_LOCK => {
-            let name = kernel_locks::name(known, what.machinery(), name);
-            (CauseKind::KernelLock, LineKind::IdleKernelLock, name)
-        }
-        WHOLE_LOCK if known.is_runtime_lock(name) => {
-            (CauseKind::Lock, LineKind::IdleLock, format!("{name} ({frame})"))
-        }
-        WHOLE_LOCK => (CauseKind::Lock, LineKind::IdleLock, lock_name(LOCK, name)),
-        LOCK => (CauseKind::Lock, LineKind::IdleLock, lock_name(what.machinery(), name)),
-        "condition" => {
-            let word = Some(what.machinery()).filter(|word| ["barrier", "channel"].contains(word));
-            let name = lock_name(word.unwrap_or("condition"), name);
-            (CauseKind::Thread, LineKind::IdleThread, name)
-        }
-        _ => reason_words(reason, nodes),
+        Kind::Reason => reason_name(reason, &united.nodes),
     };
-    let frame = if kind == KERNEL_SPIN_LOCK { format!("{frame} (spin)") } else { frame };
-    Group { key: CauseKey::new(cause, frame, module), kind: cause, line, name, path, objects: 0 }
+    let (kind, line) = match kind {
+        Kind::NamedLock | Kind::WholeLock | Kind::Lock => (CauseKind::Lock, LineKind::IdleLock),
+        Kind::NamedKernelLock | Kind::KernelLock | Kind::KernelSpinLock => {
+            (CauseKind::KernelLock, LineKind::IdleKernelLock)
+        }
+        Kind::NamedCondition | Kind::Condition => (CauseKind::Thread, LineKind::IdleThread),
+        Kind::Reason => of_reason(reason),
+    };
+    Group { key: CauseKey::new(kind, frame, module), kind, line, name, path, objects: 0 }
+}
+
+fn in_module(stacks: &Stacks<'_>, function: &str) -> String {
+    stacks.module_of(function).unwrap_or_default().to_owned()
 }
 
 /// The naming frame and its module, which are the same in every run; absent where a reason is all
 /// that is known.
-fn key<'a>(
-    kind: &str,
-    name: &'a str,
-    path: &'a [String],
-    stacks: &Stacks<'a>,
-) -> Option<(&'a str, &'a str)> {
-    let module = |frame: &str| stacks.module_of(frame);
-    match kind {
-        "named lock" if name.starts_with(LIMIT) => {
-            let caller = path.first()?;
-            Some((caller.as_str(), module(caller).unwrap_or_default()))
+fn key(
+    kind: Kind,
+    place: &Place,
+    path: &[String],
+    stacks: &Stacks<'_>,
+) -> Option<(String, String)> {
+    let own = place.function().unwrap_or_default();
+    match (kind, place) {
+        (Kind::Reason, _) => None,
+        (Kind::NamedLock | Kind::NamedCondition, _) => {
+            let (module, variable) = own.split_once(':').unwrap_or(("", own));
+            Some((variable.to_owned(), module.to_owned()))
         }
-        "named lock" | "named condition" => {
-            let (module, variable) = name.split_once(':').unwrap_or(("", name));
-            Some((variable, module))
+        (_, Place::Nowhere | Place::At(_)) => Some((UNNAMED.to_owned(), String::new())),
+        (Kind::NamedKernelLock | Kind::KernelLock | Kind::KernelSpinLock, _) => {
+            Some((own.to_owned(), KERNEL.to_owned()))
         }
-        _ if name.is_empty() || name.starts_with("0x") => Some((UNNAMED, "")),
-        "named kernel lock" | KERNEL_LOCK | KERNEL_SPIN_LOCK => Some((name, KERNEL)),
-        WHOLE_LOCK | LOCK | "condition" => {
-            let frame = stacks.known.runtime_frame(name).unwrap_or(name);
-            let first = frame.split(CALLED_BY).next().unwrap_or(frame);
-            let outward = || path.iter().find_map(|frame| module(frame));
-            Some((frame, module(first).or_else(outward).unwrap_or_default()))
+        (Kind::WholeLock | Kind::Lock | Kind::Condition, _) => {
+            let runtime = stacks.known.runtime_frame(own);
+            let frame = runtime.map_or_else(|| place.to_string(), str::to_owned);
+            let outward = || path.iter().find_map(|frame| stacks.module_of(frame));
+            let module = stacks.module_of(runtime.unwrap_or(own)).or_else(outward);
+            Some((frame, module.unwrap_or_default().to_owned()))
         }
-        _ => None,
     }
 }
 
@@ -375,46 +428,37 @@ fn path_from(name: &str, what: &Seen) -> Vec<String> {
     heaviest(chains).map(|(chain, _)| chain).unwrap_or_default()
 }
 
-/// A variable's name, after the word for what it is where that is neither mutex nor condition.
-fn with_word(word: &str, name: &str) -> String {
-    let plain = [LOCK, "mutex", "condition"].contains(&word) || name.starts_with(LIMIT);
-    if plain { name.to_owned() } else { format!("{word} {name}") }
-}
-
-fn lock_name(word: &str, name: &str) -> String {
-    if name.is_empty() {
-        format!("{word}s without a name")
-    } else if name.starts_with("0x") {
-        format!("{word} at {name}")
-    } else {
-        format!("{word} in {name}")
+/// A variable, with the word for what it is where that is neither mutex nor condition.
+fn variable(word: &str, name: &str) -> Name {
+    match word {
+        LOCK | "mutex" | CONDITION => Name::from(name),
+        _ => Name::Variable { word: word.to_owned(), name: name.to_owned() },
     }
 }
 
-fn reason_words(reason: WaitReason, nodes: &[Node]) -> (CauseKind, LineKind, String) {
-    let (kind, line, words) = match reason {
-        WaitReason::Futex { .. } => (CauseKind::Lock, LineKind::IdleLock, "a futex"),
-        WaitReason::UserLock => (CauseKind::Lock, LineKind::IdleLock, "a user lock"),
-        WaitReason::Condition => (CauseKind::Thread, LineKind::IdleThread, "a condition variable"),
-        WaitReason::KernelLock => {
-            (CauseKind::KernelLock, LineKind::IdleKernelLock, "a kernel lock")
+const fn of_reason(reason: WaitReason) -> (CauseKind, LineKind) {
+    match reason {
+        WaitReason::Futex { .. } | WaitReason::UserLock => (CauseKind::Lock, LineKind::IdleLock),
+        WaitReason::KernelLock => (CauseKind::KernelLock, LineKind::IdleKernelLock),
+        WaitReason::Device | WaitReason::File => (CauseKind::Device, LineKind::IdleDevice),
+        WaitReason::Condition
+        | WaitReason::Pipe
+        | WaitReason::Socket
+        | WaitReason::Poll
+        | WaitReason::Process => (CauseKind::Thread, LineKind::IdleThread),
+        WaitReason::Timer | WaitReason::PageFault | WaitReason::Other => {
+            (CauseKind::Other, LineKind::IdleOther)
         }
-        WaitReason::Device => (CauseKind::Device, LineKind::IdleDevice, "a device"),
-        WaitReason::File => (CauseKind::Device, LineKind::IdleDevice, "a file"),
-        WaitReason::Pipe => (CauseKind::Thread, LineKind::IdleThread, "a pipe"),
-        WaitReason::Socket => (CauseKind::Thread, LineKind::IdleThread, "a socket"),
-        WaitReason::Poll => (CauseKind::Thread, LineKind::IdleThread, "poll"),
-        WaitReason::Process => (CauseKind::Thread, LineKind::IdleThread, "another process"),
-        WaitReason::Timer => (CauseKind::Other, LineKind::IdleOther, "a timer"),
-        WaitReason::PageFault => (CauseKind::Other, LineKind::IdleOther, "a page fault"),
-        WaitReason::Other => (CauseKind::Other, LineKind::IdleOther, "something else"),
-    };
+    }
+}
+
+/// A reason that says nothing goes by the system call.
+fn reason_name(reason: WaitReason, nodes: &[Node]) -> Name {
     let call = nodes.iter().find_map(|node| match node {
         Node::Reason { reason: WaitReason::Other, syscall } if *syscall >= 0 => Some(*syscall),
         _ => None,
     });
-    let words = call.map_or_else(|| words.to_owned(), |call| format!("system call {call}"));
-    (kind, line, words)
+    call.map_or(Name::Wait(reason), Name::SystemCall)
 }
 
 /// Whether a thread that serves no client waits for work when it waits for this.

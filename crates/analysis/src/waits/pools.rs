@@ -16,6 +16,7 @@ use crate::frames::names::Catalogue;
 use crate::frames::naming::{machinery, naming_frames};
 use crate::frames::stacks::Stacks;
 use crate::number::{mean, seconds};
+use kneepoint_vocab::findings::Name;
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::{
     Fact, Holders, RunRecord, StackKind, ThreadRole, TrialRecord, VariantId, Wait, WaitKey,
@@ -24,8 +25,6 @@ use kneepoint_vocab::{
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How the name of such a cause begins.
-pub(crate) const LIMIT: &str = "pool limit";
 /// Kind of the locks that are asked about, by its word in `names.toml`.
 const SEMAPHORE: &str = "semaphore";
 /// Threads that queue at a semaphore for it to limit anything.
@@ -45,28 +44,42 @@ const MOST: u64 = 1 << 16;
 /// A semaphore in one start of one variant.
 type Word = (VariantId, u32, WaitKey);
 
-/// The record with each pool's limit named and charged.
-pub(crate) fn limited(record: &RunRecord) -> Cow<'_, RunRecord> {
+/// The limits of pools, by the name that the objects of their waits have in the record.
+#[derive(Default)]
+pub(crate) struct Pools(BTreeMap<String, Name>);
+
+impl Pools {
+    /// The limit that waits for an object of this name are for.
+    pub(super) fn limit(&self, object: &str) -> Option<&Name> {
+        self.0.get(object)
+    }
+
+    fn is_limit(&self, key: &WaitKey) -> bool {
+        key.object_name.as_ref().is_some_and(|name| self.0.contains_key(name))
+    }
+}
+
+/// The record with each pool's limit named and charged, and these names.
+pub(crate) fn limited(record: &RunRecord) -> (Cow<'_, RunRecord>, Pools) {
     let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
     let words = semaphores(record, &stacks);
     let callers: BTreeSet<&String> = words.values().collect();
-    let names: BTreeMap<&str, String> = callers
-        .into_iter()
-        .filter_map(|caller| {
-            let permits = permits(&record.trials, &words, caller)?;
-            let plural = if permits == 1 { "permit" } else { "permits" };
-            let name = format!("{LIMIT}: {permits} {plural} ({SEMAPHORE} in {caller})");
-            Some((caller.as_str(), name))
-        })
-        .collect();
+    let mut pools = Pools::default();
+    let mut names: BTreeMap<&str, String> = BTreeMap::new();
+    for caller in callers {
+        let Some(permits) = permits(&record.trials, &words, caller) else { continue };
+        let limit = Name::PoolLimit { permits, taken_in: caller.clone() };
+        names.insert(caller, limit.to_string());
+        pools.0.insert(limit.to_string(), limit);
+    }
     if names.is_empty() {
-        return Cow::Borrowed(record);
+        return (Cow::Borrowed(record), pools);
     }
     let mut record = record.clone();
     for trial in &mut record.trials {
-        charge(trial, &words, &names);
+        charge(trial, &words, &names, &pools);
     }
-    Cow::Owned(record)
+    (Cow::Owned(record), pools)
 }
 
 fn word(trial: &TrialRecord, key: &WaitKey) -> Word {
@@ -172,7 +185,12 @@ fn permits(trials: &[TrialRecord], words: &BTreeMap<Word, String>, caller: &str)
 }
 
 /// Names the pools' waits in `trial`, and gives them the idle time of what their holders wait for.
-fn charge(trial: &mut TrialRecord, words: &BTreeMap<Word, String>, names: &BTreeMap<&str, String>) {
+fn charge(
+    trial: &mut TrialRecord,
+    words: &BTreeMap<Word, String>,
+    names: &BTreeMap<&str, String>,
+    pools: &Pools,
+) {
     let (variant, start) = (trial.id.variant.clone(), trial.id.start);
     let name_of = |key: &WaitKey| {
         let caller = words.get(&(variant.clone(), start, key.clone()))?;
@@ -203,21 +221,19 @@ fn charge(trial: &mut TrialRecord, words: &BTreeMap<Word, String>, names: &BTree
             _ => {}
         }
     }
-    let mut pools = trial.facts.iter_mut().filter_map(|fact| match fact {
-        Fact::Wait(wait) if is_limit(&wait.key) && wait.role == ThreadRole::Client => Some(wait),
+    let mut limiting = trial.facts.iter_mut().filter_map(|fact| match fact {
+        Fact::Wait(wait) if pools.is_limit(&wait.key) && wait.role == ThreadRole::Client => {
+            Some(wait)
+        }
         _ => None,
     });
-    if let Some(wait) = pools.next() {
+    if let Some(wait) = limiting.next() {
         wait.idle_charged = Nanos(wait.idle_charged.0.saturating_add(freed));
     }
 }
 
 fn named(key: &WaitKey, name: String) -> WaitKey {
     WaitKey { reason: WaitReason::UserLock, object: 0, object_name: Some(name), ..key.clone() }
-}
-
-fn is_limit(key: &WaitKey) -> bool {
-    key.object_name.as_ref().is_some_and(|name| name.starts_with(LIMIT))
 }
 
 #[cfg(test)]
@@ -300,13 +316,15 @@ mod tests {
         let slices = || vec![trial(2, 0.0, 1.8), trial(4, 1.9, 1.94), trial(8, 5.93, 1.94)];
         assert_eq!(found(slices()), Some(2));
         let (mut slice, words) = (trial(8, 5.93, 1.94), words(&slices()));
-        let names = BTreeMap::from([("borrow", format!("{LIMIT}: 2 permits"))]);
-        charge(&mut slice, &words, &names);
+        let limit = Name::PoolLimit { permits: 2, taken_in: "borrow".to_owned() };
+        let names = BTreeMap::from([("borrow", limit.to_string())]);
+        let pools = Pools(BTreeMap::from([(limit.to_string(), limit)]));
+        charge(&mut slice, &words, &names, &pools);
         let charged: Vec<(bool, u64)> = slice
             .facts
             .iter()
             .filter_map(of_client)
-            .map(|w| (is_limit(&w.key), w.idle_charged.0))
+            .map(|w| (pools.is_limit(&w.key), w.idle_charged.0))
             .collect();
         assert_eq!(charged, [(true, 701), (false, 0)]);
     }

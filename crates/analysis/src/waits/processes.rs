@@ -84,6 +84,7 @@ fn start(node: &Node) -> Option<(VariantId, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::kernel_locks::Machinery;
 
     fn node(start: u32, address: u64) -> Node {
         Node::Object { variant: VariantId::new("a"), start, kernel: false, address }
@@ -92,7 +93,7 @@ mod tests {
     fn seen(votes: &[(&str, f64)]) -> Seen {
         let mut seen = Seen::default();
         for (name, weight) in votes {
-            seen.vote("mutex", vec![(*name).to_owned()], *weight);
+            seen.vote(Machinery::User("mutex"), vec![(*name).to_owned()], *weight);
         }
         seen
     }

@@ -1,22 +1,22 @@
 //! What the stacks of a run say of one thing that is waited for.
 
+use crate::frames::kernel_locks::Machinery;
 use crate::frames::names::Catalogue;
 use crate::frames::naming::LOCK;
 use kneepoint_vocab::WaitReason;
+use kneepoint_vocab::findings::{Name, Place};
 use std::collections::BTreeMap;
 
 /// Frames of a chain that are kept as a cause's path.
 const PATH: usize = 5;
 /// Frames outward from the first choice that are tried for one that most stacks agree on.
 const NAMING_DEPTH: usize = 4;
-/// Stands between a lock's own method and the function that called it.
-pub(super) const CALLED_BY: &str = " < ";
 
 /// What the record says of one node.
 #[derive(Clone, Default)]
 pub(super) struct Seen {
     pub(super) blocked: BTreeMap<WaitReason, f64>,
-    pub(super) machinery: BTreeMap<&'static str, f64>,
+    pub(super) machinery: BTreeMap<Machinery, f64>,
     pub(super) first: BTreeMap<String, f64>,
     pub(super) within: BTreeMap<String, (f64, f64)>,
     pub(super) chains: BTreeMap<Vec<String>, f64>,
@@ -36,9 +36,9 @@ pub(super) fn heaviest<K: Ord + Clone>(weights: &BTreeMap<K, f64>) -> Option<(K,
 
 impl Seen {
     /// A stack of `weight` votes for a kind of lock and for its names, innermost first.
-    pub(super) fn vote(&mut self, word: &'static str, names: Vec<String>, weight: f64) {
+    pub(super) fn vote(&mut self, shown: Machinery, names: Vec<String>, weight: f64) {
         self.stacks += weight;
-        *self.machinery.entry(word).or_default() += weight;
+        *self.machinery.entry(shown).or_default() += weight;
         let Some(first) = names.first() else { return };
         *self.first.entry(first.clone()).or_default() += weight;
         for (depth, name) in names.iter().take(NAMING_DEPTH).enumerate() {
@@ -68,10 +68,10 @@ impl Seen {
     }
 
     /// `name`, with the caller that most stacks agree on.
-    pub(super) fn with_caller(&self, name: &str) -> String {
+    pub(super) fn with_caller(&self, name: String) -> Name {
         match heaviest(&self.first) {
-            Some((caller, weight)) if weight * 2.0 >= self.stacks => format!("{name} ({caller})"),
-            _ => name.to_owned(),
+            Some((of, weight)) if weight * 2.0 >= self.stacks => Name::Known { name, of },
+            _ => Name::Own(name),
         }
     }
 
@@ -82,7 +82,7 @@ impl Seen {
 
     /// `name`, which is a method of the program's own lock type, with the function that called it
     /// in most stacks: objects of one type that different functions use are different locks.
-    pub(super) fn called_by(&self, known: Catalogue, name: &str) -> String {
+    pub(super) fn called_by(&self, known: Catalogue, name: &str) -> Place {
         let mut callers: BTreeMap<&str, f64> = BTreeMap::new();
         for (chain, weight) in &self.chains {
             let at = chain.iter().position(|frame| frame == name);
@@ -91,11 +91,12 @@ impl Seen {
                 *callers.entry(caller).or_default() += weight;
             }
         }
+        let method = name.to_owned();
         match heaviest(&callers) {
             Some((caller, weight)) if weight * 2.0 >= self.stacks => {
-                format!("{name}{CALLED_BY}{caller}")
+                Place::Method { method, by: caller.to_owned() }
             }
-            _ => name.to_owned(),
+            _ => Place::In(method),
         }
     }
 
@@ -107,16 +108,16 @@ impl Seen {
         self.blocked.values().sum()
     }
 
-    pub(super) fn machinery(&self) -> &'static str {
-        heaviest(&self.machinery).map_or(LOCK, |(word, _)| word)
+    pub(super) fn machinery(&self) -> Machinery {
+        heaviest(&self.machinery).map_or(Machinery::User(LOCK), |(shown, _)| shown)
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
         for (reason, blocked) in &other.blocked {
             *self.blocked.entry(*reason).or_default() += blocked;
         }
-        for (word, weight) in &other.machinery {
-            *self.machinery.entry(word).or_default() += weight;
+        for (shown, weight) in &other.machinery {
+            *self.machinery.entry(*shown).or_default() += weight;
         }
         for (name, weight) in &other.first {
             *self.first.entry(name.clone()).or_default() += weight;

@@ -25,12 +25,14 @@ use crate::frames::stacks::{Function, Stacks, function_of, kernel_entry};
 use crate::number::seconds;
 use crate::waits::groups::Groups;
 use crate::waits::requests::is_request_key;
-use kneepoint_vocab::findings::{CauseKind, LineKind};
+use kneepoint_vocab::findings::{CauseKind, LineKind, LockWork, Name};
 use kneepoint_vocab::{Clients, Fact, Frame, StackKind, StackWeight, TrialRecord, WaitReason};
 use std::collections::BTreeMap;
 
-/// Switching for requests, and waking those who wait for an answer.
-const FOR_REQUESTS: &str = "kernel: switches between requests and answers";
+/// Switching for requests, and waking those who wait for an answer: kernel work under this name.
+const FOR_REQUESTS: &str = "switches between requests and answers";
+/// The system call that user locks wait and wake by.
+const FUTEX: &str = "futex";
 
 /// A wait group, or the wait for a request.
 type Whose = Option<usize>;
@@ -103,22 +105,20 @@ impl WaitWork {
         let group = match self.whose(frames, groups) {
             Some(Some(group)) => group,
             Some(None) => {
-                let label = FOR_REQUESTS.to_owned();
-                return Function { kind: LineKind::Kernel, label, lock: None };
+                let name = Name::Kernel(FOR_REQUESTS.to_owned());
+                return Function { kind: LineKind::Kernel, name, lock: None };
             }
             None => return plain,
         };
         let what = &groups.list[group];
-        let name = &what.name;
-        let label = match (plain.kind, plain.label.as_str()) {
-            (LineKind::Kernel, _) if what.kind == CauseKind::KernelLock => {
-                format!("spinning for {name}")
-            }
-            (LineKind::Kernel, "kernel: futex") => format!("futex calls of {name}"),
-            (LineKind::Kernel, _) => format!("system calls of {name}"),
-            _ => format!("lock and unlock of {name}"),
+        let work = match (plain.kind, &plain.name) {
+            (LineKind::Kernel, _) if what.kind == CauseKind::KernelLock => LockWork::Spinning,
+            (LineKind::Kernel, Name::Kernel(entry)) if entry == FUTEX => LockWork::FutexCalls,
+            (LineKind::Kernel, _) => LockWork::SystemCalls,
+            _ => LockWork::Functions,
         };
-        Function { kind: plain.kind, label, lock: Some(group) }
+        let name = Name::Work { work, of: Box::new(what.name.clone()) };
+        Function { kind: plain.kind, name, lock: Some(group) }
     }
 
     fn whose(&self, frames: &[Frame], groups: &Groups) -> Option<Whose> {
@@ -137,7 +137,7 @@ impl WaitWork {
             return Some(Some(group));
         }
         let entry = entry(self.known, frames)?;
-        if entry == "futex" {
+        if entry == FUTEX {
             return self.futex.map(Some);
         }
         let switching =
@@ -215,8 +215,8 @@ fn is_futex(reason: WaitReason) -> bool {
 /// A thread that yields its core to spin on is at work in the function that spins.
 fn spinning(known: Catalogue, frames: &[Frame]) -> Option<Function> {
     let yields = entry(known, frames).is_some_and(|entry| entry == "sched_yield");
-    let label = naming_frames(known, frames).into_iter().next().filter(|_| yields)?;
-    Some(Function { kind: LineKind::ExtraCpu, label, lock: None })
+    let name = naming_frames(known, frames).into_iter().next().filter(|_| yields)?;
+    Some(Function { kind: LineKind::ExtraCpu, name: Name::Own(name), lock: None })
 }
 
 /// The function that called the lock machinery which the stack begins in, where the kernel does

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use kneepoint_analysis::compare::condition::Condition;
+use kneepoint_report::terminal::comparison::no_condition;
 use std::path::PathBuf;
 
 /// Arguments of `compare`.
@@ -12,7 +13,7 @@ pub(crate) struct CompareArgs {
     pub(crate) directories: Vec<PathBuf>,
     /// Exit with 3 where this holds for sure, e.g. `throughput < -5%` at the peak or at any level,
     /// `throughput@peak < -5%`, `throughput@8 < -5%` at 8 clients; may be given several times
-    #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
+    #[arg(long, value_name = "CONDITION", value_parser = condition)]
     #[arg(allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<Condition>,
     /// Print Markdown, for a pull request
@@ -21,4 +22,8 @@ pub(crate) struct CompareArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn condition(text: &str) -> Result<Condition, &'static str> {
+    Condition::parse(text).map_err(no_condition)
 }

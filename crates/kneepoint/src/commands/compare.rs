@@ -3,7 +3,7 @@
 use crate::cli::{CompareArgs, UsageError};
 use crate::{CONDITION_HOLDS, NOT_TRUSTWORTHY, OK, print};
 use anyhow::Result;
-use kneepoint_analysis::compare::{Incomparable, Run, compare as compared};
+use kneepoint_analysis::compare::{Run, compare as compared};
 use kneepoint_report::{export, json, terminal};
 use kneepoint_vocab::comparison::Answer;
 use kneepoint_vocab::{Comparison, Findings, RunRecord};
@@ -23,7 +23,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8> {
         .zip(&opened)
         .map(|(name, (record, findings))| Run { name, record, findings })
         .collect();
-    let comparison = compared(&runs, &args.fail_if).map_err(|Incomparable(why)| UsageError(why))?;
+    let comparison = compared(&runs, &args.fail_if)
+        .map_err(|why| UsageError(terminal::comparison::refusal(&why)))?;
     let text = if args.json {
         json::comparison(&comparison)
     } else if args.markdown {

@@ -109,7 +109,7 @@ impl Observed {
             .map(|(number, cause)| {
                 let waits = cause.waits.map_or(1.0, |waits| waits.value.0 / rate).max(0.01);
                 let cpu = index.map_or(0.0, |index| levels[index].lock_cpu[number].0).max(0.0);
-                ObservedLock { name: cause.name.clone(), waits, wait_cpu: Seconds(cpu / waits) }
+                ObservedLock { name: cause.name.to_string(), waits, wait_cpu: Seconds(cpu / waits) }
             })
             .collect();
         let generated = levels.iter().any(|level| level.generator.0 > 0.02 * level.demand.0);
@@ -125,7 +125,7 @@ impl Observed {
             levels,
             locks,
             cpu: at_focus.map_or_else(Vec::new, |(_, ledger)| cpu_causes(findings, busy(ledger))),
-            first_cause: findings.causes.first().map(|cause| cause.name.clone()),
+            first_cause: findings.causes.first().map(|cause| cause.name.to_string()),
             round_trips: generated.then_some(trips.round()),
             delay: Seconds(part(ledger, &kinds) * ledger.thread.per_operation.0),
         })
@@ -177,7 +177,8 @@ fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<(String, Ratio)> {
             && cause.share.value.0 > WORTH
     };
     let all = findings.causes.iter().filter(is_cpu).take(CPU_CAUSES);
-    all.map(|cause| (cause.name.clone(), Ratio(cause.lost.value.0 / busy.0.max(1e-9)))).collect()
+    all.map(|cause| (cause.name.to_string(), Ratio(cause.lost.value.0 / busy.0.max(1e-9))))
+        .collect()
 }
 
 fn level(point: &CurvePoint, ledger: &LevelLedger, locks: &[&Cause]) -> ObservedLevel {

@@ -40,7 +40,7 @@ fn waits<'a>(causes: impl IntoIterator<Item = &'a Cause>) -> String {
         let Some(stacks) = cause.stacks.as_ref().filter(|_| cause.waits.is_some()) else {
             continue;
         };
-        fold(stacks, &mut vec![frame(&cause.name)], &mut out);
+        fold(stacks, &mut vec![frame(&cause.name.to_string())], &mut out);
     }
     out
 }

@@ -3,6 +3,7 @@
 
 use crate::number;
 use crate::words::{self, Axis};
+use kneepoint_vocab::findings::Unfit;
 use kneepoint_vocab::{Findings, Level, ProtocolName, Ratio, Unit};
 
 /// A name with its value.
@@ -208,8 +209,8 @@ pub(super) fn fits(findings: &Findings) -> Vec<(String, Vec<Fact>)> {
             })
             .collect();
         facts.push(fact("residual", number::plain_percent(fit.residual)));
-        if let Some(reason) = &fit.not_identifiable {
-            facts.push(fact("do not use", reason.as_str()));
+        if let Some(why) = Unfit::sentence(&fit.unfit) {
+            facts.push(fact("do not use", why));
         }
         (fit.law.clone(), facts)
     })

@@ -69,7 +69,7 @@ fn view<'a>(findings: &Findings, cause: &'a Cause, rank_here: usize) -> CauseVie
         facts: facts(cause),
         holders: holders(cause),
         evidence: words::evidence(&cause.evidence).replace(" %", "\u{a0}%"),
-        path: if cause.path == [cause.name.as_str()] {
+        path: if cause.path == [cause.name.to_string()] {
             String::new()
         } else {
             cause.path.join(" ← ")

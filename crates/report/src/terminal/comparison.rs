@@ -6,7 +6,9 @@ use crate::number;
 use crate::text;
 use crate::words::comparison as words;
 use kneepoint_vocab::Comparison;
-use kneepoint_vocab::comparison::{LevelRatio, PricePair, RatioVerdict, RunPair};
+use kneepoint_vocab::comparison::{
+    Incomparable, LevelRatio, NoCondition, PricePair, RatioVerdict, RunPair,
+};
 
 /// Columns of the number of clients, of a throughput and of a ratio.
 const LEVEL: usize = 10;
@@ -16,6 +18,18 @@ const RATIO: usize = 20;
 const PRICE: usize = 14;
 /// Lines of a price that are shown, beside all others as one.
 const MOST_LINES: usize = 8;
+
+/// Why there is no comparison, in one line.
+#[must_use]
+pub fn refusal(why: &Incomparable) -> String {
+    words::refusal(why)
+}
+
+/// Why a text is no condition, and what one looks like.
+#[must_use]
+pub fn no_condition(why: NoCondition) -> &'static str {
+    words::no_condition(why)
+}
 
 /// Renders a comparison in lines of at most `width` columns, each ended by a line feed.
 #[must_use]

@@ -160,7 +160,8 @@ fn cause(one: &ProfileCause, rank: usize, width: usize) -> Vec<Line> {
         .plain("  ");
     let column = width.saturating_sub(text::columns(&lost));
     let room = column.saturating_sub(head.columns() + 2);
-    let name = text::shorten(&text::disarm(&cause.name), room);
+    let spelt = cause.name.to_string();
+    let name = text::shorten(&text::disarm(&spelt), room);
     let mut lines = vec![head.plain(&name).to(column).then(Style::Bold, &lost)];
     let mut parts = vec![format!("{} threads wait", number::plain(one.threads.value.0))];
     if let Some(waits) = &cause.waits {
@@ -180,7 +181,7 @@ fn cause(one: &ProfileCause, rank: usize, width: usize) -> Vec<Line> {
     }
     let said = verdicts::brief(&parts.join(", "), width.saturating_sub(5));
     lines.push(Line::new(Style::Plain, &format!("     {said}")));
-    let unsaid = cause.path.iter().filter(|frame| !cause.name.contains(frame.as_str()));
+    let unsaid = cause.path.iter().filter(|frame| !spelt.contains(frame.as_str()));
     let callers: Vec<_> = unsaid.take(4).map(|frame| text::disarm(frame)).collect();
     if !callers.is_empty() {
         let said = format!("     < {}", callers.join(" < "));

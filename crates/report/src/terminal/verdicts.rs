@@ -77,7 +77,7 @@ fn first_line(
     width: usize,
 ) -> (Vec<Line>, Option<Line>) {
     let share = format!("{} of the loss", number::percent(&cause.share));
-    let mut name = text::disarm(&cause.name).into_owned();
+    let mut name = text::disarm(&cause.name.to_string()).into_owned();
     let origin = cause.follows_from.as_ref();
     let position = origin.and_then(|id| findings.causes.iter().position(|one| &one.id == id));
     if let Some(position) = position {
@@ -118,7 +118,8 @@ pub(super) fn brief(name: &str, room: usize) -> String {
 
 /// The path to a cause, innermost first, without what its name already says.
 fn callers(cause: &Cause) -> String {
-    let unsaid = cause.path.iter().filter(|frame| !cause.name.contains(frame.as_str()));
+    let name = cause.name.to_string();
+    let unsaid = cause.path.iter().filter(|frame| !name.contains(frame.as_str()));
     let frames: Vec<_> = unsaid.take(3).map(|frame| text::disarm(frame)).collect();
     frames.join(" < ")
 }

@@ -85,7 +85,7 @@ pub(crate) fn shared_out(core: &CoreLedger) -> Option<Ratio> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_vocab::findings::{BusyFunction, GainEvidence, IdleFor};
+    use kneepoint_vocab::findings::{BusyFunction, GainEvidence, IdleFor, Name};
     use kneepoint_vocab::{Level, Seconds};
 
     #[test]
@@ -153,14 +153,14 @@ mod tests {
             bound: Bound::Cores,
             busy: Estimate::of(1.97, 1.96, 1.98),
             of: Cores(2.0),
-            functions: vec![BusyFunction { name: "parse".to_owned(), share: Ratio(0.62) }],
+            functions: vec![BusyFunction { name: Name::from("parse"), share: Ratio(0.62) }],
             waits: None,
         };
         assert_eq!(at_bound(&at), "Nothing is wrong: 1.97 of 2 cores are used up");
         assert_eq!(busy_functions(&at), ["parse 62 %"]);
         at.bound = Bound::Clients;
         assert!(at_bound(&at).contains("no client waits for another"));
-        at.waits = Some(IdleFor { name: "condition in rest".to_owned(), idle: Cores(0.49) });
+        at.waits = Some(IdleFor { name: Name::from("condition in rest"), idle: Cores(0.49) });
         let wanted = "More clients lose nothing: what 0.49 cores idle for, condition in rest, one \
                       client waits for too, 1.97 of 2 cores are busy";
         assert_eq!(at_bound(&at), wanted);

@@ -1,15 +1,15 @@
 //! What makes a cause one, in a line.
 
 use super::counted;
-use super::figures;
 use super::limits::saturated_thread;
+use crate::number::sentence;
 use crate::text;
 use kneepoint_vocab::findings::{CauseEvidence, Charge, CodeShare, WaitEvidence};
 use kneepoint_vocab::{CodeKind, Cores, Ratio, SourceLine, Unit};
 
 /// `1.4 of 2 cores idle for it, 0.2 busy passing it on; 60k waits/s of 21.7 µs each`.
 pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
-    let mut text = charge(&evidence.charge, &figures::quantity(evidence.of));
+    let mut text = charge(&evidence.charge, &sentence::quantity(evidence.of));
     if let Some(served) = &evidence.served_by {
         text += &format!(
             "; the waits are for {}, and {}, which serves them",
@@ -21,8 +21,8 @@ pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
         text += &format!(
             "; one thread, {}, ends {} of the waits and is busy {} of the time",
             text::disarm(&by.name),
-            figures::percent(by.share),
-            figures::percent(Ratio(by.busy.0))
+            sentence::percent(by.share),
+            sentence::percent(Ratio(by.busy.0))
         );
     }
     for device in &evidence.devices {
@@ -30,7 +30,7 @@ pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
         text += &format!(
             "; {} is {full}: a request in flight {} of the time, {:.1} of them at once",
             device.name,
-            figures::percent(device.busy),
+            sentence::percent(device.busy),
             device.in_flight.get()
         );
     }
@@ -52,12 +52,12 @@ pub(crate) fn source_line(source: &SourceLine) -> String {
 }
 
 fn charge(charge: &Charge, of: &str) -> String {
-    let quantity = |cores: &Cores| figures::quantity(*cores);
+    let quantity = |cores: &Cores| sentence::quantity(*cores);
     match charge {
         Charge::Function { cpu, least, least_at, cores, code } => format!(
             "{} of CPU for one operation here, {} at {}; {} of {of} cores{}",
-            figures::duration(*cpu),
-            figures::duration(*least),
+            sentence::duration(*cpu),
+            sentence::duration(*least),
             least_at.map_or_else(String::new, |level| counted(level.clients, "client")),
             quantity(cores),
             code.as_ref().map_or_else(String::new, instructions)
@@ -84,7 +84,7 @@ fn charge(charge: &Charge, of: &str) -> String {
 
 /// `; it spins: 83 % of it looks whether a word of memory has changed`.
 fn instructions(code: &CodeShare) -> String {
-    let share = figures::percent(code.share);
+    let share = sentence::percent(code.share);
     match code.kind {
         CodeKind::Other => String::new(),
         CodeKind::Spin => {
@@ -101,7 +101,7 @@ fn instructions(code: &CodeShare) -> String {
 }
 
 fn generator(own: Cores, idle: Cores, of: &str) -> String {
-    let (used, unused) = (figures::quantity(own), figures::quantity(idle));
+    let (used, unused) = (sentence::quantity(own), sentence::quantity(idle));
     match (own.get() > 0.0, idle.get() > 0.0) {
         (true, true) => format!(
             "the load generator itself uses {used} of {of} cores, {unused} idle for its next \
@@ -113,17 +113,17 @@ fn generator(own: Cores, idle: Cores, of: &str) -> String {
 }
 
 fn waited(wait: &WaitEvidence, of: &str) -> String {
-    let mut text = format!("{} of {of} cores idle for it", figures::quantity(wait.idle));
+    let mut text = format!("{} of {of} cores idle for it", sentence::quantity(wait.idle));
     if let Some(work) = &wait.work {
         let how = if work.spins { "spinning for it" } else { "passing it on" };
-        text += &format!(", {} busy {how}", figures::quantity(work.cores));
+        text += &format!(", {} busy {how}", sentence::quantity(work.cores));
     }
     if let Some(rate) = wait.rate {
-        let (rate, mean) = (figures::quantity(rate), figures::duration(wait.mean));
+        let (rate, mean) = (sentence::quantity(rate), sentence::duration(wait.mean));
         text += &format!("; {rate} waits/s of {mean} each");
     }
     if let Some((state, share)) = wait.holder {
-        text += &format!("; holder {} in {}", state.as_str(), figures::percent(share));
+        text += &format!("; holder {} in {}", state.as_str(), sentence::percent(share));
     }
     if wait.polls {
         text += "; they sleep for a time of their own and look again (polling)";
@@ -131,14 +131,14 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
     if let Some(share) = wait.handed_over {
         text += &format!(
             "; {} of the time no core runs: it is handed to a thread that has to wake (a convoy)",
-            figures::percent(share)
+            sentence::percent(share)
         );
     }
     if let Some(share) = wait.after_wake {
         text += &format!(
             "; {} of it in threads just woken from a condition: woken while others hold it, or all \
              woken for one that goes on (a thundering herd)",
-            figures::percent(share)
+            sentence::percent(share)
         );
     }
     if wait.objects > 1 {
@@ -151,9 +151,9 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
 mod tests {
     use super::*;
     use kneepoint_vocab::findings::{
-        DeviceStage, DeviceWorker, HolderState, ServedBy, WaitWork, WokenBy,
+        DeviceStage, DeviceWorker, HolderState, Name, ServedBy, WaitWork, WokenBy,
     };
-    use kneepoint_vocab::{Count, Level, PerSecond, Seconds};
+    use kneepoint_vocab::{Count, Level, PerSecond, Seconds, WaitReason};
 
     fn said(charge: Charge) -> String {
         let (devices, workers) = (Vec::new(), Vec::new());
@@ -254,7 +254,7 @@ mod tests {
             of: Cores(2.0),
             charge: Charge::Scheduler { idle: Cores(1.0) },
             served_by: Some(ServedBy {
-                waits_for: "a device".to_owned(),
+                waits_for: Name::Wait(WaitReason::Device),
                 name: "kworker loop0".to_owned(),
                 busiest: Cores(0.98),
             }),

@@ -1,9 +1,9 @@
 //! What limits what was said, with what to do about it.
 
 use super::counted;
-use super::figures;
 use super::limits::{bottleneck, remedy, saturated_thread};
 use super::stalls::stalled;
+use crate::number::sentence;
 use kneepoint_vocab::findings::{CaveatReason, Disturbance, Regimes, Stall, Unseen};
 use kneepoint_vocab::{Estimate, Level, Ratio};
 
@@ -54,7 +54,7 @@ pub(crate) fn of_run(reason: &CaveatReason) -> String {
         Is::CoreLedgerOpen { share, level } => left_open("core", *share, *level),
         Is::ThreadLedgerOpen { share, level } => left_open("thread", *share, *level),
         Is::Unaccounted { share } => {
-            format!("{} of all core-time is not accounted for.", figures::percent(*share))
+            format!("{} of all core-time is not accounted for.", sentence::percent(*share))
         }
         Is::IdleSharedOut { share, level } => shared_out(*share, *level),
         Is::UnsteadyLevel { level, slices, of, restless, regimes } => {
@@ -174,10 +174,10 @@ fn kept_disturbed(slices: u32, worst: &Disturbance, mean: &Disturbance, spoils: 
     let taken = format!(
         "in the worst other processes took {} and the hypervisor {} of capacity, in the mean {} \
          and {}",
-        figures::percent(worst.others),
-        figures::percent(worst.steal),
-        figures::percent(mean.others),
-        figures::percent(mean.steal)
+        sentence::percent(worst.others),
+        sentence::percent(worst.steal),
+        sentence::percent(mean.others),
+        sentence::percent(mean.steal)
     );
     if spoils {
         return format!("{kept} had to be kept: {taken}; use a quieter machine.");
@@ -186,12 +186,12 @@ fn kept_disturbed(slices: u32, worst: &Disturbance, mean: &Disturbance, spoils: 
 }
 
 fn repeated(share: Ratio) -> String {
-    format!("{} of all slices were disturbed, and taken once more.", figures::percent(share))
+    format!("{} of all slices were disturbed, and taken once more.", sentence::percent(share))
 }
 
 fn too_disturbed(slices: u32, taken: Ratio, noted: Option<&str>) -> String {
     let slices = counted(slices, "slice");
-    let took = || format!("others took {} of capacity", figures::percent(taken));
+    let took = || format!("others took {} of capacity", sentence::percent(taken));
     let why = noted.map_or_else(took, str::to_owned);
     format!("{slices} too disturbed to count: {why}.")
 }
@@ -200,7 +200,7 @@ fn counts_differ(off: Ratio) -> String {
     format!(
         "The server counted {} more or fewer operations than the load generator: one of them does \
          not measure what it says; see the trials.",
-        figures::percent(off)
+        sentence::percent(off)
     )
 }
 
@@ -215,9 +215,9 @@ fn fewer_cores(cores: u32, than: u32, ratio: &Estimate<Ratio>) -> String {
     format!(
         "Fewer cores are faster: {} give {} [{} to {}] of what {than} give.",
         counted(cores, "core"),
-        figures::times(ratio.value),
-        figures::times(ratio.low),
-        figures::times(ratio.high)
+        sentence::times(ratio.value),
+        sentence::times(ratio.low),
+        sentence::times(ratio.high)
     )
 }
 
@@ -232,7 +232,7 @@ fn control_differs(off: Ratio) -> String {
     format!(
         "The A/A control differs from the baseline by {}: two starts of the same system are not \
          alike; use more starts.",
-        figures::percent(off)
+        sentence::percent(off)
     )
 }
 
@@ -240,8 +240,8 @@ fn too_wide(floor: Ratio, smallest: Ratio, pairs: u32) -> String {
     format!(
         "Two starts of the same system may differ by {}, more than the smallest effect of \
          interest, {} (A/A, {}): this run cannot tell; give it more time or a quieter machine.",
-        figures::percent(floor),
-        figures::percent(smallest),
+        sentence::percent(floor),
+        sentence::percent(smallest),
         counted(pairs, "pair")
     )
 }
@@ -268,7 +268,7 @@ fn small_machine(cores: u32) -> String {
 fn left_open(ledger: &str, share: Ratio, level: Level) -> String {
     format!(
         "The {ledger} ledger leaves {} of all {ledger}-time open at {}.",
-        figures::percent(share),
+        sentence::percent(share),
         clients(level)
     )
 }
@@ -277,7 +277,7 @@ fn shared_out(share: Ratio, level: Level) -> String {
     format!(
         "{} of all cores idled at {} for waits that could not be determined; that part is shared \
          out over what was blocked meanwhile, and causes are less sure by it.",
-        figures::percent(share),
+        sentence::percent(share),
         clients(level)
     )
 }
@@ -301,9 +301,9 @@ fn unsteady(
         "slices at {at} are of two regimes, {} of {} and {} of {}: their mean is neither; where \
          threads find their cores by chance, pin them.",
         two.low_slices,
-        figures::rate(two.low),
+        sentence::rate(two.low),
         two.high_slices,
-        figures::rate(two.high)
+        sentence::rate(two.high)
     );
     if restless { format!("{rest}; the {regimes}") } else { format!("The {regimes}") }
 }
@@ -317,7 +317,7 @@ fn nameless(
     let parts = [(on_cpu, "the CPU"), (waits, "the blocked time")];
     let parts = parts.iter().filter_map(|(share, what)| Some(((*share)?, what)));
     let parts: Vec<String> =
-        parts.map(|(share, what)| format!("{} of {what}", figures::percent(share))).collect();
+        parts.map(|(share, what)| format!("{} of {what}", sentence::percent(share))).collect();
     let reported = parts.join(" and ");
     // A just-in-time compiler wrote it.
     if module == "[anonymous]" {
@@ -345,7 +345,7 @@ fn clocks_differ(off: Ratio, level: Level) -> String {
     format!(
         "Running time differs from the kernel's schedstat by {} at {}; the ledgers rest on the \
          switches that the collector saw.",
-        figures::percent(off),
+        sentence::percent(off),
         clients(level)
     )
 }
@@ -354,7 +354,7 @@ fn cut_stacks(complete: Ratio) -> String {
     format!(
         "Only {} of the stacks reach the outermost frame; names from cut stacks may be those of \
          inner functions.",
-        figures::percent(complete)
+        sentence::percent(complete)
     )
 }
 
@@ -366,9 +366,9 @@ fn lost_events(losses: &[(String, u64)]) -> String {
 fn collector_costs(ratio: &Estimate<Ratio>) -> String {
     format!(
         "Collecting costs throughput: with it {} [{} to {}] of that without.",
-        figures::percent(ratio.value),
-        figures::percent(ratio.low),
-        figures::percent(ratio.high)
+        sentence::percent(ratio.value),
+        sentence::percent(ratio.low),
+        sentence::percent(ratio.high)
     )
 }
 

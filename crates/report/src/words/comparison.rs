@@ -7,7 +7,7 @@ use crate::text;
 use kneepoint_vocab::Comparison;
 use kneepoint_vocab::comparison::{
     Answer, ComparedPart, ComparedRun, ComparisonCaveat, ConditionAnswer, ConditionPlace,
-    LevelRatio, PriceLine, PricePair, RatioVerdict, RunPair,
+    Incomparable, LevelRatio, NoCondition, PriceLine, PricePair, RatioVerdict, RunPair,
 };
 use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::{Estimate, Level, Seconds};
@@ -123,7 +123,7 @@ fn row(line: &PriceLine) -> PriceRow {
         price.as_ref().map_or_else(|| "–".to_owned(), |price| number::seconds(price).value)
     };
     let label = match &line.part {
-        ComparedPart::Cause { name } => format!("cause: {}", text::disarm(name)),
+        ComparedPart::Cause { name } => format!("cause: {}", text::disarm(&name.to_string())),
         ComparedPart::Line { name } => text::disarm(&brief(name)).into_owned(),
     };
     PriceRow { label, kind: line.kind, over: price(&line.over), run: price(&line.run) }
@@ -179,6 +179,41 @@ pub(crate) fn caveat(caveat: &ComparisonCaveat) -> String {
         ComparisonCaveat::LevelsLeftOut => {
             "Levels that only one of the runs has are left out.".to_owned()
         }
+    }
+}
+
+/// Why there is no comparison, and what to do.
+pub(crate) fn refusal(why: &Incomparable) -> String {
+    match why {
+        Incomparable::TooFew => "two run directories are needed".to_owned(),
+        Incomparable::Profile { run } => {
+            format!("{run} is a profile of one level, whose load nobody knows: compare runs")
+        }
+        Incomparable::Empty { run } => {
+            format!("{run}: nothing was measured in it, so there is nothing to compare")
+        }
+        Incomparable::Operations { of } => format!(
+            "{} counts {}, {} counts {}: give runs of one experiment",
+            of.first, of.first_has, of.run, of.run_has
+        ),
+        Incomparable::Recipes { of } => format!(
+            "{} is a run of {}, {} of {}: give runs of one experiment",
+            of.first, of.first_has, of.run, of.run_has
+        ),
+        Incomparable::NoCommonLevel { first, run } => {
+            format!("{first} and {run} have no level in common: measure with the same --levels")
+        }
+    }
+}
+
+/// Why a text is no condition, and what one looks like.
+pub(crate) const fn no_condition(why: NoCondition) -> &'static str {
+    match why {
+        NoCondition::Form => {
+            "write e.g. 'throughput < -5%', 'throughput@peak < -5%' or 'throughput@8 > 10%' (at 8 \
+             clients)"
+        }
+        NoCondition::Limit => "the limit has to lie above -100%",
     }
 }
 

@@ -21,11 +21,11 @@ pub(crate) fn source(findings: &Findings) -> Option<String> {
     if !imported(findings) {
         return None;
     }
-    let reported = |(name, value): &(String, String)| {
-        let tool = name.strip_prefix("imported from")?.trim().to_owned();
-        Some(if tool.is_empty() { value.clone() } else { format!("{tool}: {value}") })
+    let said = |(tool, file): (&str, &str)| match tool {
+        "" => file.to_owned(),
+        _ => format!("{tool}: {file}"),
     };
-    let all: Vec<String> = findings.host.notes.iter().filter_map(reported).collect();
+    let all: Vec<String> = findings.host.imports().map(said).collect();
     let first = all.first().map_or("another tool", String::as_str);
     let more = if all.len() > 1 { format!(" and {} more", all.len() - 1) } else { String::new() };
     Some(format!("from {first}{more}"))

@@ -1,11 +1,11 @@
 //! The story in one sentence.
 
 use super::counted;
-use super::figures;
 use super::limits::{remedy, saturated_thread};
 use super::stalls::stalled;
+use crate::number::sentence;
 use kneepoint_vocab::findings::price::PriceLine;
-use kneepoint_vocab::findings::{AtBound, Bound, CauseKind, Conclusion, Knee};
+use kneepoint_vocab::findings::{AtBound, Bound, CauseKind, Conclusion, Knee, Name};
 use kneepoint_vocab::{CodeKind, Estimate, Findings, Level, PerSecond, Ratio, VariantId};
 
 /// Where it stops scaling, why, and what cures it.
@@ -61,12 +61,12 @@ fn clause(conclusion: &Conclusion, several: bool) -> String {
         }
         Conclusion::Falls { best, throughput, worst, worst_throughput, ratio } => {
             let (low, high) = (rate(worst_throughput), rate(throughput));
-            let over = ratio.map(|ratio| format!(" ({})", figures::factor(&ratio)));
+            let over = ratio.map(|ratio| format!(" ({})", sentence::factor(&ratio)));
             let over = over.unwrap_or_default();
             format!("Best at {} ({high}); {} do {low}{over}", at(best), worst.clients)
         }
         Conclusion::FewerCores { cores, than, ratio } => {
-            let times = figures::times(ratio.value);
+            let times = sentence::times(ratio.value);
             format!("fastest on {cores} of {than} cores, {times} of what all give")
         }
         Conclusion::GeneratorLimits { own_cores } => {
@@ -74,18 +74,18 @@ fn clause(conclusion: &Conclusion, several: bool) -> String {
         }
         Conclusion::AtBound { at } => at_bound(at),
         Conclusion::NothingLost { cores, of } => {
-            let (cores, of) = (figures::quantity(*cores), figures::quantity(*of));
+            let (cores, of) = (sentence::quantity(*cores), sentence::quantity(*of));
             format!("nothing to explain: {cores} of {of} cores lost")
         }
         Conclusion::Unsettled { kind, name, code, share_at_most } => {
-            unsettled(&object(*kind, *code, name.as_deref()), *share_at_most)
+            unsettled(&object(*kind, *code, name.as_ref()), *share_at_most)
         }
         Conclusion::Loss { kind, name, code, share } => {
-            let object = object(*kind, *code, name.as_deref());
-            format!("{} of the loss is {object}", figures::share(share))
+            let object = object(*kind, *code, name.as_ref());
+            format!("{} of the loss is {object}", sentence::share(share))
         }
         Conclusion::Fall { line, share } => {
-            format!("{} of the fall is {}", figures::share(share), riser(line))
+            format!("{} of the fall is {}", sentence::share(share), riser(line))
         }
         Conclusion::SaturatedThread { name, busiest } => saturated_thread(name, *busiest),
         Conclusion::Cure { label, ratio, proven, .. } => cured(label, ratio.as_ref(), *proven),
@@ -111,7 +111,7 @@ fn unsettled(object: &str, share_at_most: Option<Ratio>) -> String {
 
 /// `3.4× [2.8–4.2] with private caches`.
 fn cured(label: &str, ratio: Option<&Estimate<Ratio>>, proven: bool) -> String {
-    let factor = ratio.map(figures::factor).unwrap_or_default();
+    let factor = ratio.map(sentence::factor).unwrap_or_default();
     let open = if proven { "" } else { " (unproven)" };
     format!("{factor} with {label}{open}")
 }
@@ -126,11 +126,11 @@ fn none_shown(tried: u32, undecided: u32, unproven: u32) -> String {
 
 /// `scales 1.90× to 2 clients`.
 fn scales_to(speedup: &Estimate<Ratio>, peak: Level) -> String {
-    format!("scales {} to {}", figures::rounded(speedup), counted(peak.clients, "client"))
+    format!("scales {} to {}", sentence::rounded(speedup), counted(peak.clients, "client"))
 }
 
 fn rate(throughput: &Estimate<PerSecond>) -> String {
-    figures::rounded_rate(throughput)
+    sentence::rounded_rate(throughput)
 }
 
 /// ` [2–8]`, where the knee may lie at several levels.
@@ -143,14 +143,14 @@ fn at_bound(at: &AtBound) -> String {
     let functions: Vec<String> = at
         .functions
         .iter()
-        .map(|one| format!("{} {}", one.name, figures::percent(one.share)))
+        .map(|one| format!("{} {}", one.name, sentence::percent(one.share)))
         .collect();
     let by =
         if functions.is_empty() { String::new() } else { format!(" ({})", functions.join(", ")) };
     match at.bound {
         Bound::Cores => format!("nothing is wrong: the cores are used up{by}"),
         Bound::Clients => {
-            let busy = figures::quantity(at.busy.value);
+            let busy = sentence::quantity(at.busy.value);
             let of = counted(at.level.cores, "core");
             let said = super::aside::undisturbed(at);
             format!("{said}, {busy} of {of} busy{by}")
@@ -159,7 +159,7 @@ fn at_bound(at: &AtBound) -> String {
 }
 
 /// The kind of a cause and its name.
-fn object(kind: CauseKind, code: Option<CodeKind>, name: Option<&str>) -> String {
+fn object(kind: CauseKind, code: Option<CodeKind>, name: Option<&Name>) -> String {
     if let (Some(doing), Some(name)) = (code.and_then(doing), name) {
         return format!("{doing} in {name}");
     }
@@ -195,7 +195,7 @@ const fn doing(code: CodeKind) -> Option<&'static str> {
 fn riser(line: &PriceLine) -> String {
     match line {
         PriceLine::Function { name, kernel: false } => format!("more CPU in {name}"),
-        PriceLine::Function { name, .. } | PriceLine::Wait { name, .. } => name.clone(),
+        PriceLine::Function { name, .. } | PriceLine::Wait { name, .. } => name.to_string(),
         other => super::price::name(other),
     }
 }
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_first_cause_is_named_as_far_as_it_is_settled() {
-        let (kind, name) = (CauseKind::Lock, Some("mutex in f".to_owned()));
+        let (kind, name) = (CauseKind::Lock, Some(Name::from("mutex in f")));
         let loss = Conclusion::Loss {
             kind,
             name: name.clone(),
@@ -259,11 +259,12 @@ mod tests {
         let once = Conclusion::Unsettled { kind, name, code: None, share_at_most: None };
         let wanted = "the cause is not settled (first: one lock, mutex in f; measured once)";
         assert_eq!(said(&once), wanted);
-        assert_eq!(object(CauseKind::Device, None, Some("loop4")), "a device (loop4)");
+        let device = Name::from("loop4");
+        assert_eq!(object(CauseKind::Device, None, Some(&device)), "a device (loop4)");
         assert_eq!(object(CauseKind::Scheduler, None, None), "the scheduler");
-        let spinning = object(CauseKind::Function, Some(CodeKind::Spin), Some("obtain"));
+        let spinning = object(CauseKind::Function, Some(CodeKind::Spin), Some(&"obtain".into()));
         assert_eq!(spinning, "spinning in obtain");
-        let line = PriceLine::Function { name: "spin".to_owned(), kernel: false };
+        let line = PriceLine::Function { name: Name::from("spin"), kernel: false };
         let fall = Conclusion::Fall { line, share: Estimate::of(0.5, 0.5, 0.5) };
         assert_eq!(said(&fall), "50 % of the fall is more CPU in spin");
         let none = Conclusion::NothingLost { cores: Cores(0.02), of: Cores(2.0) };

@@ -1,7 +1,7 @@
 //! Words for what limits the throughput besides the system: its load generator, a full thread.
 
 use super::counted;
-use super::figures;
+use crate::number::sentence;
 use kneepoint_vocab::findings::Bottleneck;
 use kneepoint_vocab::{Cores, Ratio, Unit};
 
@@ -10,18 +10,18 @@ pub(crate) fn bottleneck(why: &Bottleneck) -> String {
     match why {
         Bottleneck::Thread { name, busiest, idle, of } => format!(
             "its thread {name} uses {} of a core while {} of {} cores idle for its next request",
-            figures::percent(Ratio(busiest.get())),
-            figures::quantity(*idle),
-            figures::quantity(*of)
+            sentence::percent(Ratio(busiest.get())),
+            sentence::quantity(*idle),
+            sentence::quantity(*of)
         ),
         Bottleneck::OwnCores { busy, of } => {
             let of = counted(*of, "core");
-            format!("it keeps {} of the {of} of its own busy", figures::quantity(*busy))
+            format!("it keeps {} of the {of} of its own busy", sentence::quantity(*busy))
         }
         Bottleneck::Outweighs { generator, system } => format!(
             "it takes {} cores on the machine that it shares, the system itself {}",
-            figures::quantity(*generator),
-            figures::quantity(*system)
+            sentence::quantity(*generator),
+            sentence::quantity(*system)
         ),
     }
 }
@@ -37,7 +37,7 @@ pub(crate) const fn remedy(own_cores: u32) -> &'static str {
 
 /// `kworker loop0 is saturated (98 % of a core)`.
 pub(crate) fn saturated_thread(name: &str, busiest: Cores) -> String {
-    let share = figures::percent(Ratio(busiest.get().min(1.0)));
+    let share = sentence::percent(Ratio(busiest.get().min(1.0)));
     format!("{name} is saturated ({share} of a core)")
 }
 

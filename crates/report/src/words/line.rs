@@ -27,7 +27,7 @@ pub(crate) fn beside_kind(name: &CoreName) -> String {
 /// The same as a name among others.
 pub(crate) fn brief(name: &CoreName) -> String {
     let fixed = match name {
-        CoreName::Function { name, .. } => return name.clone(),
+        CoreName::Function { name, .. } => return name.to_string(),
         CoreName::Wait { name } => return format!("idle for {name}"),
         CoreName::Useful => "useful",
         CoreName::OtherFunctions => "other functions",
@@ -63,7 +63,7 @@ pub(crate) fn of_profile(name: &CoreName) -> String {
 /// A line of the thread ledger.
 pub(crate) fn thread(name: &ThreadName) -> String {
     let fixed = match name {
-        ThreadName::Function { name, says_all: true } => return name.clone(),
+        ThreadName::Function { name, says_all: true } => return name.to_string(),
         ThreadName::Function { name, .. } => return format!("in {name}"),
         ThreadName::Wait { name } => return format!("blocked on {name}"),
         ThreadName::Running => "running",
@@ -92,10 +92,11 @@ pub(crate) fn threads(name: &ThreadsName) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_vocab::findings::{Name, Place};
 
     #[test]
     fn a_line_is_worded_for_where_it_stands() {
-        let wait = CoreName::Wait { name: "mutex in f".to_owned() };
+        let wait = CoreName::Wait { name: Name::object("mutex", Place::In("f".to_owned())) };
         assert_eq!((core(&wait), beside_kind(&wait)), {
             ("idle for mutex in f".to_owned(), "waiting for mutex in f".to_owned())
         });
@@ -103,7 +104,7 @@ mod tests {
         assert_eq!(beside_kind(&CoreName::OtherFunctions), "other functions");
         assert_eq!(brief(&CoreName::Unused), "idle for want of clients");
         assert_eq!(of_profile(&CoreName::Unused), "idle, with nothing to do");
-        let within = |says_all| ThreadName::Function { name: "f".to_owned(), says_all };
+        let within = |says_all| ThreadName::Function { name: Name::from("f"), says_all };
         assert_eq!((thread(&within(false)), thread(&within(true))), {
             ("in f".to_owned(), "f".to_owned())
         });

@@ -5,7 +5,6 @@ mod cause;
 pub(crate) mod caveat;
 pub(crate) mod comparison;
 mod evidence;
-mod figures;
 mod headline;
 mod limits;
 pub(crate) mod line;

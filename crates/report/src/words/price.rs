@@ -20,9 +20,9 @@ const NAMED: usize = 3;
 pub(crate) fn name(line: &PriceLine) -> String {
     let fixed = match line {
         PriceLine::Function { name, kernel: false } => return format!("extra CPU: {name}"),
-        PriceLine::Function { name, .. } => return name.clone(),
+        PriceLine::Function { name, .. } => return name.to_string(),
         PriceLine::Wait { kind, name } if name.is_empty() => return cause_word(*kind).to_owned(),
-        PriceLine::Wait { name, .. } => return name.clone(),
+        PriceLine::Wait { name, .. } => return name.to_string(),
         PriceLine::Useful => "useful: operations at their least CPU",
         PriceLine::OtherFunctions => "extra CPU in other functions",
         PriceLine::OtherWaits => "other waits",

@@ -1,8 +1,8 @@
 //! Words of a profile, the same in every format.
 
-use super::figures;
 use super::line::of_profile;
 use crate::number;
+use crate::number::sentence;
 use kneepoint_vocab::findings::{CauseKind, Collector, CoreLine, LineKind};
 use kneepoint_vocab::{Cores, Profile, Ratio, Unit};
 
@@ -54,8 +54,8 @@ pub(crate) fn headline(profile: &Profile) -> String {
     if let Some(operations) = &profile.operations {
         text += &format!(
             " {} operations/s, {} of CPU each.",
-            figures::quantity(operations.rate.value),
-            figures::duration(operations.cpu.value)
+            sentence::quantity(operations.rate.value),
+            sentence::duration(operations.cpu.value)
         );
     }
     let waits = profile.causes.iter().filter(|one| one.cause.kind != CauseKind::Scheduler);
@@ -64,8 +64,8 @@ pub(crate) fn headline(profile: &Profile) -> String {
     {
         text += &format!(
             " Of {} threads {} wait for {}.",
-            figures::quantity(profile.threads),
-            figures::quantity(first.threads.value),
+            sentence::quantity(profile.threads),
+            sentence::quantity(first.threads.value),
             first.cause.name
         );
     }
@@ -75,22 +75,22 @@ pub(crate) fn headline(profile: &Profile) -> String {
 /// What is busy, and what idles for whom.
 fn where_cores_go(profile: &Profile) -> Vec<String> {
     let least = |cores: Cores| cores.0 >= LEAST * profile.cores.0;
-    let busy = figures::quantity(profile.busy.value);
-    let mut parts = vec![format!("Busy {busy} of {} cores", figures::quantity(profile.cores))];
+    let busy = sentence::quantity(profile.busy.value);
+    let mut parts = vec![format!("Busy {busy} of {} cores", sentence::quantity(profile.cores))];
     let lines = || profile.core_lines.iter();
     let others = sum(lines().filter(|line| line.kind == LineKind::Others));
     if least(others) {
-        parts.push(format!("{} used by others", figures::quantity(others)));
+        parts.push(format!("{} used by others", sentence::quantity(others)));
     }
     let (blamed, idle): (Vec<&CoreLine>, Vec<&CoreLine>) = lines()
         .filter(|line| is_idle(line.kind))
         .partition(|line| line.cause.is_some() && least(line.cores.value));
     for line in blamed {
-        parts.push(format!("{} {}", figures::quantity(line.cores.value), of_profile(&line.name)));
+        parts.push(format!("{} {}", sentence::quantity(line.cores.value), of_profile(&line.name)));
     }
     let rest = sum(idle);
     if least(rest) {
-        let quantity = figures::quantity(rest);
+        let quantity = sentence::quantity(rest);
         parts.push(format!("{quantity} idle with nothing to do, or for others"));
     }
     parts

@@ -1,7 +1,7 @@
 //! Words for slices in which nothing was done.
 
 use super::counted;
-use super::figures;
+use crate::number::sentence;
 use kneepoint_vocab::findings::Stall;
 use kneepoint_vocab::{VariantId, WaitReason};
 
@@ -19,9 +19,9 @@ pub(crate) fn stalled(stall: &Stall) -> String {
         let on = threads.mostly_on.filter(|_| threads.blocked.0 > 0.005).map_or("", on);
         text += &format!(
             ": threads were {} running, {} runnable, {} blocked{on}",
-            figures::percent(threads.running),
-            figures::percent(threads.runnable),
-            figures::percent(threads.blocked),
+            sentence::percent(threads.running),
+            sentence::percent(threads.runnable),
+            sentence::percent(threads.blocked),
         );
     }
     text

@@ -2,7 +2,7 @@
 
 use super::about;
 use kneepoint_vocab::findings::{
-    Cause, CauseEvidence, CauseKind, Charge, FlameNode, HolderState, WaitEvidence, WaitWork,
+    Cause, CauseEvidence, CauseKind, Charge, FlameNode, HolderState, Name, WaitEvidence, WaitWork,
 };
 use kneepoint_vocab::{CauseKey, Cores, Level, PerSecond, Ratio, Seconds, SourceLine, VariantId};
 
@@ -244,7 +244,7 @@ fn plain(id: &str, kind: CauseKind, name: &str, charge: Charge) -> Cause {
         id: id.to_owned(),
         key: CauseKey::new(kind, name, ""),
         kind,
-        name: name.to_owned(),
+        name: Name::from(name),
         source: None,
         path: Vec::new(),
         share: about(0.0, 0.0),

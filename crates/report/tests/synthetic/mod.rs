@@ -9,8 +9,8 @@ pub(crate) mod treated;
 
 use kneepoint_vocab::findings::{
     CauseKind, Caveat, CaveatReason, Collector, Conclusion, CoreLedger, CoreLine, CoreName, Curve,
-    CurvePoint, Fit, FitParameter, Knee, LevelLedger, LineKind, Noise, Protocol, Severity, Shape,
-    ThreadLedger, ThreadLine, ThreadName, Unseen,
+    CurvePoint, Fit, FitParameter, Knee, LevelLedger, LineKind, Name, Noise, Protocol, Severity,
+    Shape, ThreadLedger, ThreadLine, ThreadName, Unfit, Unseen,
 };
 use kneepoint_vocab::record::Host;
 use kneepoint_vocab::{
@@ -78,7 +78,7 @@ pub(crate) fn findings() -> Findings {
 }
 
 fn conclusions() -> Vec<Conclusion> {
-    let (kind, name) = (CauseKind::Lock, Some("sqlite3BtreeEnter".to_owned()));
+    let (kind, name) = (CauseKind::Lock, Some(Name::from("sqlite3BtreeEnter")));
     let knee = Knee { level: level(1), low: level(1), high: level(1), beyond_last: false };
     vec![
         Conclusion::StopsScaling { knee, throughput: about(10_712.0, 0.03) },
@@ -180,9 +180,9 @@ fn curve() -> Curve {
             ],
             fitted: [10_650.0, 6_000.0, 6_200.0, 6_050.0, 5_600.0].map(PerSecond).to_vec(),
             residual: Ratio(0.16),
-            not_identifiable: Some(
+            unfit: vec![Unfit::Said(
                 "the curve dips and rises again, which the law cannot follow".to_owned(),
-            ),
+            )],
         }],
         drift: Ratio(0.021),
     }
@@ -230,14 +230,14 @@ fn core_name(row: &str) -> CoreName {
         "kneepoint" => CoreName::Kneepoint,
         "unused" => CoreName::Unused,
         "unaccounted" => CoreName::Unaccounted,
-        function => CoreName::Function { name: function.to_owned(), lock: None },
+        function => CoreName::Function { name: Name::from(function), lock: None },
     }
 }
 
 fn thread_name(row: &str) -> ThreadName {
     match row {
         "runnable" => ThreadName::Runnable,
-        function => ThreadName::Function { name: function.to_owned(), says_all: true },
+        function => ThreadName::Function { name: Name::from(function), says_all: true },
     }
 }
 
@@ -255,7 +255,7 @@ fn core(index: usize, x: f64) -> CoreLedger {
             .map(|(kind, name, values, cause)| line(*kind, core_name(name), values[index], *cause)),
     );
     let sum: f64 = lines.iter().map(|line| line.cores.value.get()).sum();
-    let wait = CoreName::Wait { name: "sqlite3BtreeEnter".to_owned() };
+    let wait = CoreName::Wait { name: Name::from("sqlite3BtreeEnter") };
     let lock = line(LineKind::IdleLock, wait, 2.0 - sum, Some("lock-1"));
     lines.insert(5, lock);
     CoreLedger {
@@ -281,7 +281,7 @@ fn thread(index: usize, clients: u32, x: f64) -> ThreadLedger {
         .map(|(kind, name, shares, cause)| line(*kind, thread_name(name), shares[index], *cause))
         .collect();
     let left = 1.0 - THREAD_ROWS.iter().map(|row| row.2[index]).sum::<f64>() - 0.004;
-    let wait = ThreadName::Wait { name: "sqlite3BtreeEnter".to_owned() };
+    let wait = ThreadName::Wait { name: Name::from("sqlite3BtreeEnter") };
     lines.push(line(LineKind::IdleLock, wait, left, Some("lock-1")));
     lines.push(line(LineKind::Unaccounted, ThreadName::Unaccounted, 0.004, None));
     ThreadLedger { lines, per_operation: Seconds(life), unaccounted: Ratio(0.004), idle_threads: 1 }

@@ -3,18 +3,18 @@
 #![allow(dead_code, reason = "not every test file tells of prices")]
 
 use super::{about, level};
-use kneepoint_vocab::findings::CauseKind;
 use kneepoint_vocab::findings::price::{
     Fall, LevelPrice, Limit, Price, PriceLine, PricePart, Step,
 };
+use kneepoint_vocab::findings::{CauseKind, Name};
 use kneepoint_vocab::{Estimate, Findings, Seconds};
 
 const MICRO: f64 = 1e-6;
 
 fn lines() -> [(PriceLine, f64, f64, f64); 6] {
     let lock =
-        PriceLine::Wait { kind: CauseKind::Lock, name: "mutex in sqlite3BtreeEnter".to_owned() };
-    let cells = PriceLine::Function { name: "btreeParseCellPtr".to_owned(), kernel: false };
+        PriceLine::Wait { kind: CauseKind::Lock, name: Name::from("mutex in sqlite3BtreeEnter") };
+    let cells = PriceLine::Function { name: Name::from("btreeParseCellPtr"), kernel: false };
     // At 1 client and at 2, and the part of the rise that idles.
     [
         (lock, 0.0, 310.0, 239.0),

@@ -106,11 +106,7 @@ impl Configured for Configuration {
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let settings = self.settings.clone();
-        let name = format!("{}-{}-", setup.variant, setup.start).replace(['/', '\0'], "-");
-        let folder = tempfile::Builder::new()
-            .prefix(&name)
-            .tempdir_in(&setup.scratch)
-            .with_context(|| format!("{}: no directory can be made", setup.scratch.display()))?;
+        let folder = setup.folder()?;
         let mut made = Vec::new();
         for index in 0..settings.devices as usize {
             made.push(Made::make(&settings, index, folder.path(), setup)?);
@@ -336,12 +332,6 @@ impl System for Readers {
     fn describe(&mut self) -> anyhow::Result<Description> {
         ensure!(self.running.is_none(), "{NAME}: describe before finish");
         let Settings { device, devices, engine, block_size, .. } = &self.settings;
-        let proof = |what: &str, expected: String, found: String| Proof {
-            what: what.to_owned(),
-            active: expected == found,
-            expected,
-            found,
-        };
         let kinds: Vec<String> =
             self.made.iter().map(|made| made.kind(self.folder.path())).collect();
         let wanted: Vec<String> = match device {
@@ -355,9 +345,9 @@ impl System for Readers {
             Engine::Dd => format!("dd, {ONE_CALL}"),
         };
         let mut proofs = vec![
-            proof("devices, by /sys/block", wanted.join(", "), kinds.join(", ")),
-            proof("readers, by /proc/PID/io", readers, self.proven.readers.clone()),
-            proof(
+            Proof::equal("devices, by /sys/block", wanted.join(", "), kinds.join(", ")),
+            Proof::equal("readers, by /proc/PID/io", readers, self.proven.readers.clone()),
+            Proof::equal(
                 "bytes of a read, by the devices' own counters",
                 block_size.to_string(),
                 self.proven.block_size.to_string(),

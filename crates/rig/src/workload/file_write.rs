@@ -101,11 +101,7 @@ impl Configured for Configuration {
 
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
         let settings = self.settings.clone();
-        let name = format!("{}-{}-", setup.variant, setup.start).replace(['/', '\0'], "-");
-        let folder = tempfile::Builder::new()
-            .prefix(&name)
-            .tempdir_in(&setup.scratch)
-            .with_context(|| format!("{}: no directory can be made", setup.scratch.display()))?;
+        let folder = setup.folder()?;
         let total = settings.total_bytes();
         require_room(folder.path(), total)?;
         let place = folder.path().join("files");
@@ -370,23 +366,17 @@ impl System for Writers {
 
     fn describe(&mut self) -> anyhow::Result<Description> {
         ensure!(self.running.is_none(), "{NAME}: describe before finish");
-        let proof = |what: &str, expected: String, found: String| Proof {
-            what: what.to_owned(),
-            active: expected == found,
-            expected,
-            found,
-        };
         let seen = self.seen.map_or_else(String::new, |seen| seen.to_string());
         let mut proofs = vec![
-            proof(
+            Proof::equal(
                 "file system, by statfs",
-                self.settings.filesystem.word().to_owned(),
+                self.settings.filesystem.word(),
                 kind_of(&self.place),
             ),
-            proof("files, by stat", self.to_be_stored(), self.stored()),
-            proof(
+            Proof::equal("files, by stat", self.to_be_stored(), self.stored()),
+            Proof::equal(
                 "some clients and their files, by /proc/PID/task and fd",
-                self.expected().to_string(),
+                self.expected(),
                 seen,
             ),
         ];

@@ -1,7 +1,7 @@
 //! What a run comes to, clause by clause: what the headline says. The words are the report's.
 
 use super::price::PriceLine;
-use super::{AtBound, CauseKind, Knee, Stall};
+use super::{AtBound, CauseKind, Knee, Name, Stall};
 use crate::estimate::Estimate;
 use crate::plan::{Level, VariantId};
 use crate::record::CodeKind;
@@ -101,7 +101,7 @@ pub enum Conclusion {
         /// Its kind.
         kind: CauseKind,
         /// Its name, where the kind alone does not tell which.
-        name: Option<String>,
+        name: Option<Name>,
         /// What its instructions do, where that is what it takes more CPU for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<CodeKind>,
@@ -113,7 +113,7 @@ pub enum Conclusion {
         /// Its kind.
         kind: CauseKind,
         /// Its name, where the kind alone does not tell which.
-        name: Option<String>,
+        name: Option<Name>,
         /// What its instructions do, where that is what it takes more CPU for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<CodeKind>,

@@ -1,6 +1,6 @@
 //! What makes a cause one, in figures. The words are the report's.
 
-use super::HolderState;
+use super::{HolderState, Name};
 use crate::plan::Level;
 use crate::record::CodeKind;
 use crate::units::{Cores, Count, PerSecond, Ratio, Seconds};
@@ -146,7 +146,7 @@ pub struct WaitWork {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServedBy {
     /// What the waits are for.
-    pub waits_for: String,
+    pub waits_for: Name,
     /// The thread's name.
     pub name: String,
     /// Cores that it kept busy.

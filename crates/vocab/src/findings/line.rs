@@ -1,5 +1,6 @@
 //! What lines of the ledgers count. The words are the report's.
 
+use super::Name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +13,9 @@ pub enum CoreName {
     /// CPU above that in one function, or in one way into the kernel.
     Function {
         /// Its name.
-        name: String,
+        name: Name,
         /// The lock whose work it is, by the name of its waits.
-        lock: Option<String>,
+        lock: Option<Name>,
     },
     /// CPU above that in all other functions.
     OtherFunctions,
@@ -39,7 +40,7 @@ pub enum CoreName {
     /// Idle for one thing that is waited for.
     Wait {
         /// Its name.
-        name: String,
+        name: Name,
     },
     /// Idle for other waits.
     OtherWaits,
@@ -60,7 +61,7 @@ pub enum ThreadName {
     /// On a core, in one function or in one way into the kernel.
     Function {
         /// Its name.
-        name: String,
+        name: Name,
         /// Whether the name says what is done; else it is the function it is done in.
         says_all: bool,
     },
@@ -73,7 +74,7 @@ pub enum ThreadName {
     /// Blocked on one thing.
     Wait {
         /// Its name.
-        name: String,
+        name: Name,
     },
     /// Waiting for the next request.
     NoRequest,
@@ -94,7 +95,7 @@ pub enum ThreadsName {
     /// Waiting for one thing.
     Wait {
         /// Its name.
-        name: String,
+        name: Name,
     },
     /// Waiting for requests or other processes.
     NoRequest,

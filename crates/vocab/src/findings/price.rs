@@ -4,7 +4,7 @@
 //! divided by the throughput. Its lines add up to it at every level, so from one level to another
 //! it rises by the sum of what its lines rise by.
 
-use super::{CauseKind, Estimate, LineKind};
+use super::{CauseKind, Estimate, LineKind, Name};
 use crate::plan::Level;
 use crate::units::{Ratio, Seconds};
 use schemars::JsonSchema;
@@ -56,7 +56,7 @@ pub enum PriceLine {
     /// CPU above D_ref in one function, or in one way into the kernel.
     Function {
         /// Its name.
-        name: String,
+        name: Name,
         /// Whether it is work of the kernel.
         kernel: bool,
     },
@@ -68,7 +68,7 @@ pub enum PriceLine {
         /// Its kind.
         kind: CauseKind,
         /// Its name.
-        name: String,
+        name: Name,
     },
     /// The same of all other waits.
     OtherWaits,

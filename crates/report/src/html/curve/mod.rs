@@ -356,7 +356,7 @@ impl<'a> Plot<'a> {
 
 /// The laws whose parameters mean something: no others are drawn or spoken of.
 fn usable(curve: &Curve) -> impl Iterator<Item = &Fit> {
-    curve.fits.iter().filter(|fit| fit.not_identifiable.is_none())
+    curve.fits.iter().filter(|fit| fit.unfit.is_empty())
 }
 
 /// Something that shows `tip` when pointed at or focused.

@@ -208,10 +208,8 @@ impl Instance {
         let mut proofs: Vec<Proof> = wanted
             .chain([("skip_networking", deaf)])
             .map(|(name, expected)| {
-                let found = (*found.get(name).unwrap_or(&"nothing")).to_owned();
-                let active = found == expected;
-                let what = format!("SHOW VARIABLES {name}");
-                Proof { what, expected: expected.to_owned(), found, active }
+                let found = *found.get(name).unwrap_or(&"nothing");
+                Proof::equal(format!("SHOW VARIABLES {name}"), expected, found)
             })
             .collect();
         proofs.extend(self.settings.allocator.proof(self.pid(), &self.environment)?);

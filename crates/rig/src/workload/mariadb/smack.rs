@@ -108,9 +108,7 @@ impl System for SmackSystem {
         ensure!(self.running.is_none(), "clients are running");
         let (mut proofs, mut settings) = self.instance.describe()?;
         let found = engine(&mut self.instance)?;
-        let expected = self.settings.engine.clone();
-        let active = found == expected;
-        proofs.push(Proof { what: "engine of http_auth".to_owned(), expected, found, active });
+        proofs.push(Proof::equal("engine of http_auth", &self.settings.engine, found));
         let script = match self.settings.script {
             Smack::SelectKey => "select-key",
             Smack::UpdateSelect => "update-select",

@@ -50,20 +50,18 @@ impl Factors {
         let waits = if settings.synchronous_commit { "on" } else { "off" };
         let buffers = u64::from(settings.shared_buffers) << 20;
         vec![
-            equal("script that pgbench reports", settings.script.title(), &report.script),
-            equal("rows of pgbench_branches", settings.scale, &self.branches),
-            equal("query mode that pgbench reports", settings.protocol.option(), &report.protocol),
-            equal("synchronous_commit of a client", waits, &self.synchronous_commit),
-            equal("shared_buffers in bytes", buffers, &self.shared_buffers),
-            equal("inet_server_addr() of a client", connection, &self.connection),
+            Proof::equal("script that pgbench reports", settings.script.title(), &report.script),
+            Proof::equal("rows of pgbench_branches", settings.scale, &self.branches),
+            Proof::equal(
+                "query mode that pgbench reports",
+                settings.protocol.option(),
+                &report.protocol,
+            ),
+            Proof::equal("synchronous_commit of a client", waits, &self.synchronous_commit),
+            Proof::equal("shared_buffers in bytes", buffers, &self.shared_buffers),
+            Proof::equal("inet_server_addr() of a client", connection, &self.connection),
         ]
     }
-}
-
-fn equal(what: &str, expected: impl ToString, found: &str) -> Proof {
-    let (expected, found) = (expected.to_string(), found.to_owned());
-    let active = expected == found;
-    Proof { what: what.to_owned(), expected, found, active }
 }
 
 #[cfg(test)]

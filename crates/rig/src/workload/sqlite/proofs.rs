@@ -40,12 +40,6 @@ fn proof(what: &str, expected: impl ToString, found: impl ToString, active: bool
     }
 }
 
-fn equal(what: &str, expected: impl ToString, found: impl ToString) -> Proof {
-    let (expected, found) = (expected.to_string(), found.to_string());
-    let active = expected == found;
-    proof(what, expected, found, active)
-}
-
 fn database(
     settings: &Settings,
     file: &Path,
@@ -65,7 +59,7 @@ fn database(
         found.push(path.filter(|path| !path.is_empty()).unwrap_or_else(|| "no file".to_owned()));
     }
     found.dedup();
-    Ok(equal("PRAGMA database_list", expected, found.join(", ")))
+    Ok(Proof::equal("PRAGMA database_list", expected, found.join(", ")))
 }
 
 fn rows(settings: &Settings, connections: &[&Connection]) -> anyhow::Result<Proof> {
@@ -76,7 +70,7 @@ fn rows(settings: &Settings, connections: &[&Connection]) -> anyhow::Result<Proo
             .context("the rows cannot be counted")?;
         least = least.min(highest);
     }
-    Ok(equal("rows that every connection sees", settings.rows, least))
+    Ok(Proof::equal("rows that every connection sees", settings.rows, least))
 }
 
 /// A shared cache counts fully for each connection in one figure, and divided by the number of
@@ -110,7 +104,7 @@ fn mutex(settings: &Settings, connections: &[&Connection]) -> Proof {
     let found = connections.iter().filter(|connection| ffi::has_mutex(connection)).count();
     let expected = if settings.mutex == Mutex::Connection { all } else { 0 };
     let tell = |count| format!("not null for {count} of {all}");
-    equal("sqlite3_db_mutex", tell(expected), tell(found))
+    Proof::equal("sqlite3_db_mutex", tell(expected), tell(found))
 }
 
 fn memory_statistics(settings: &Settings) -> Proof {
@@ -134,7 +128,7 @@ fn allocator(settings: &Settings) -> Proof {
     };
     let tell = |lying, got| format!("true for {lying} of {got}");
     let what = "mi_is_in_heap_region of what sqlite3_malloc returns";
-    equal(what, tell(expected, all), tell(lying, got))
+    Proof::equal(what, tell(expected, all), tell(lying, got))
 }
 
 fn mmap_size(settings: &Settings, connections: &[&Connection]) -> anyhow::Result<Proof> {
@@ -148,7 +142,7 @@ fn mmap_size(settings: &Settings, connections: &[&Connection]) -> anyhow::Result
         found.push(size.unwrap_or(0).to_string());
     }
     found.dedup();
-    Ok(equal("PRAGMA mmap_size", settings.mmap, found.join(", ")))
+    Ok(Proof::equal("PRAGMA mmap_size", settings.mmap, found.join(", ")))
 }
 
 fn mapped(settings: &Settings, file: &Path, connections: usize) -> anyhow::Result<Proof> {

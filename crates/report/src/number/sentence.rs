@@ -1,40 +1,48 @@
-//! Numbers in sentences: three digits at most, with a prefix. Where an interval stands beside the
-//! number, [`crate::number`] writes both.
+//! The same in sentences: three digits at most, and no zeros at the end. Where an interval stands
+//! beside the number, its parent writes both.
 
+use super::{COUNTS, Scale, TIMES, bare, decimals, order};
 use kneepoint_vocab::{Estimate, PerSecond, Ratio, Seconds, Unit};
+
+/// Decimals at most.
+const DECIMALS: usize = 2;
 
 /// `value`, or 0 where it is not a finite number.
 fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }
 
+/// Decimals of a number without interval.
+fn places(value: f64) -> usize {
+    decimals(value, 0.0).min(DECIMALS)
+}
+
+fn trimmed(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
+/// Nothing is written in the smallest unit.
+fn short(value: f64, scale: &Scale) -> String {
+    let value = finite(value);
+    let step = if value == 0.0 { scale.steps[3] } else { scale.step(value) };
+    let scaled = value / step.divisor;
+    format!("{}{}", trimmed(&bare(scaled, places(scaled))), step.suffix)
+}
+
 /// A count or rate: `61k`, `4.6k`, `120`, `0.43`.
 pub(crate) fn quantity(value: impl Unit) -> String {
-    let value = finite(value.get());
-    let magnitude = value.abs();
-    for (scale, suffix) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if magnitude >= scale {
-            return format!("{}{suffix}", three_digits(value / scale));
-        }
-    }
-    three_digits(value)
+    short(value.get(), &COUNTS)
 }
 
 /// `22 µs`, `1.3 ms`, `2 s`.
 pub(crate) fn duration(value: Seconds) -> String {
-    let seconds = finite(value.get());
-    for (scale, unit) in [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")] {
-        if seconds.abs() >= scale {
-            return format!("{} {unit}", three_digits(seconds / scale));
-        }
-    }
-    format!("{} ns", three_digits(seconds * 1e9))
+    short(value.get(), &TIMES)
 }
 
 /// A share: `78 %`, `4.1 %`.
 pub(crate) fn percent(share: Ratio) -> String {
     let percent = finite(share.get()) * 100.0;
-    if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+    format!("{} %", bare(percent, usize::from(percent.abs() < 9.95)))
 }
 
 /// A share with its interval, where there is one: `78 % [74–82]`.
@@ -43,34 +51,36 @@ pub(crate) fn share(share: &Estimate<Ratio>) -> String {
     if share.half_width() < 1e-9 {
         return of;
     }
-    let (low, high) = (share.low.get() * 100.0, share.high.get() * 100.0);
-    format!("{of} [{low:.0}–{high:.0}]")
+    let end = |end: Ratio| bare(end.get() * 100.0, 0);
+    format!("{of} [{}–{}]", end(share.low), end(share.high))
 }
 
 /// A ratio: `4.05×`.
 pub(crate) fn times(ratio: Ratio) -> String {
     let ratio = finite(ratio.get());
-    if ratio.abs() < 10.0 { format!("{ratio:.2}×") } else { format!("{}×", three_digits(ratio)) }
+    let text = bare(ratio, places(ratio));
+    format!("{}×", if ratio.abs() < 10.0 { text.as_str() } else { trimmed(&text) })
+}
+
+/// Decimals that the interval of a ratio allows.
+fn places_of(ratio: &Estimate<Ratio>) -> usize {
+    let value = ratio.value.get();
+    decimals(value, ratio.half_width()).min(if value < 10.0 { DECIMALS } else { 1 })
 }
 
 /// A ratio with as many decimals as its interval allows.
 pub(crate) fn rounded(ratio: &Estimate<Ratio>) -> String {
-    let (half, value) = (ratio.half_width(), ratio.value.get());
-    if half < 0.29 || value >= 10.0 {
-        return times(ratio.value);
-    }
-    if half < 2.9 { format!("{value:.1}×") } else { format!("{value:.0}×") }
+    let value = ratio.value.get();
+    if value >= 10.0 { times(ratio.value) } else { format!("{}×", bare(value, places_of(ratio))) }
 }
 
 /// `3.4× [2.8–4.2]`; bare where there is no interval.
 pub(crate) fn factor(ratio: &Estimate<Ratio>) -> String {
-    let half = ratio.half_width();
-    if half <= 0.0 {
+    if ratio.half_width() <= 0.0 {
         return rounded(ratio);
     }
-    let places = if half < 0.29 && ratio.value.get() < 10.0 { 2 } else { usize::from(half < 2.9) };
-    let (low, high) = (ratio.low.get(), ratio.high.get());
-    format!("{} [{low:.places$}–{high:.places$}]", rounded(ratio))
+    let end = |end: Ratio| bare(end.get(), places_of(ratio));
+    format!("{} [{}–{}]", rounded(ratio), end(ratio.low), end(ratio.high))
 }
 
 /// `6.8k/s`.
@@ -87,27 +97,8 @@ pub(crate) fn rounded_rate(rate: &Estimate<PerSecond>) -> String {
 /// `value` with so many significant digits.
 fn significant(value: PerSecond, digits: i32) -> PerSecond {
     let value = finite(value.get());
-    if value == 0.0 {
-        return PerSecond(value);
-    }
-    let unit = 10_f64.powf(value.abs().log10().floor() + 1.0 - f64::from(digits));
+    let unit = 10_f64.powi(order(value) + 1 - digits);
     PerSecond((value / unit).round() * unit)
-}
-
-fn three_digits(value: f64) -> String {
-    let magnitude = value.abs();
-    let text = if magnitude >= 99.95 {
-        format!("{value:.0}")
-    } else if magnitude >= 9.995 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    };
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
 }
 
 #[cfg(test)]
@@ -127,8 +118,10 @@ mod tests {
         assert_eq!(times(Ratio(4.049)), "4.05×");
         assert_eq!(quantity(Count(f64::NAN)), "0");
         assert_eq!(quantity(significant(PerSecond(12_052.0), 2)), "12k");
-        assert_eq!(quantity(significant(PerSecond(-0.0468), 2)), "-0.05");
+        assert_eq!(quantity(significant(PerSecond(-0.0468), 2)), "−0.05");
         assert_eq!(rate(PerSecond(2404.0)), "2.4k/s");
+        assert_eq!(quantity(Count(999.7)), "1k");
+        assert_eq!((times(Ratio(12.04)), times(Ratio(0.5))), ("12×".into(), "0.50×".into()));
     }
 
     #[test]
