@@ -13,7 +13,8 @@ use crate::number::{finite, quotient, tally};
 use crate::quality::collector::completeness;
 use crate::waits::groups::Groups;
 use kneepoint_vocab::findings::{
-    Cause, CauseEvidence, CauseKind, Charge, CodeShare, HolderState, Name, WaitEvidence, WaitWork,
+    Cause, CauseEvidence, CauseKind, Charge, CodeShare, HolderState, Name, Place, WaitEvidence,
+    WaitWork,
 };
 use kneepoint_vocab::units::{Cores, PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{CauseKey, CodeKind, Estimate, SourceLine, StackKind, WaitReason};
@@ -179,13 +180,7 @@ fn generator_charge(balance: &Balance, loss: &Loss) -> Charge {
 
 fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cause {
     let what = &context.functions.list[function];
-    let key = if let Name::Kernel(entry) = &what.name {
-        CauseKey::new(CauseKind::Kernel, entry, KERNEL)
-    } else {
-        let function = what.name.to_string();
-        let module = context.stacks.module_of(&function).unwrap_or_default();
-        CauseKey::new(CauseKind::Function, function, module)
-    };
+    let (key, path) = key_and_path(context.stacks, &what.name);
     let row = &context.account.row;
     let share = quotient(row.profile[function], row.profile.iter().sum());
     let now = share * row.demand();
@@ -205,11 +200,28 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
     };
     let name = what.name.clone();
     Cause {
-        path: vec![name.to_string()],
+        path: vec![path],
         stacks: evidence_of.flame(|_, stack| on_cpu(stack)),
         stacks_complete: completeness(evidence_of.weights(|_, stack| on_cpu(stack))),
         ..plain(loss, key, name, evidence(context, charge))
     }
+}
+
+/// The key of what a function's CPU goes by, and the function that stands for it.
+fn key_and_path(stacks: &Stacks<'_>, name: &Name) -> (CauseKey, String) {
+    let function = match name {
+        Name::Kernel(entry) => {
+            return (CauseKey::new(CauseKind::Kernel, entry, KERNEL), name.to_string());
+        }
+        Name::KernelWork { work, entry } => {
+            let frame = format!("{work} in {entry}");
+            return (CauseKey::new(CauseKind::Kernel, frame, KERNEL), name.to_string());
+        }
+        Name::Object { place: Place::In(caller), .. } => caller.clone(),
+        _ => name.to_string(),
+    };
+    let module = stacks.module_of(&function).unwrap_or_default();
+    (CauseKey::new(CauseKind::Function, &function, module), function)
 }
 
 /// What the code of a function does that makes its extra CPU, `extra` of all that it takes. One
