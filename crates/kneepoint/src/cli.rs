@@ -147,12 +147,14 @@ pub(crate) struct RunArgs {
     ///
     /// CHANGES are words as for a shell: `over=NAME` for another variant that it adds to,
     /// `VARIABLE=VALUE` for the system's environment, `set.KEY=VALUE` for a setting of the recipe's
-    /// workload, then another command in place of the one behind `--`:
+    /// workload, `cpus=0-3`, `nice=5` and `policy=batch` (other, idle, fifo:N, rr:N) for where and
+    /// how its threads run, then another command in place of the one behind `--`:
     ///
     /// --variant 'patched: ./bench-new -t {clients}'
     /// --variant 'jemalloc: LD_PRELOAD=libjemalloc.so.2'
     /// --variant 'one arena: GLIBC_TUNABLES=glibc.malloc.arena_max=1'
     /// --variant 'small: set.rows=2000'
+    /// --variant 'one core: cpus=0'
     #[arg(long, value_name = "VARIANT", verbatim_doc_comment)]
     pub(crate) variant: Vec<String>,
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores

@@ -67,6 +67,10 @@ fn a_variant_that_cannot_be_is_code_2_before_anything_is_measured() {
     of_recipe("x: ./other", &["takes no command"]);
     of_recipe("x: set.cache=none", &["cache must be shared or private"]);
     of_recipe("sqlite-mmap: A=1", &["choose another name"]);
+    with(&["x: cpus=1023"], &["CPU 1023: Kneepoint may use "]);
+    with(&["x: cpus=1-0"], &["cpus must be numbers of CPUs", "\"1-0\""]);
+    with(&["x: nice=99"], &["nice must be -20 to 19", "\"99\""]);
+    with(&["x: policy=best"], &["policy must be other, batch, idle, fifo:N or rr:N"]);
     let published = ["run", "mariadb-oltp-ro", "--protocol", "published", "--variant", "x: A=1"];
     refused(2, &published, &["--variant", "baseline alone"]);
 }
@@ -205,5 +209,10 @@ fn an_unprivileged_user_is_shown_what_the_full_collector_needs() {
     let sandbox = Sandbox::new();
     let refused = ran(sandbox.as_nobody(&["run", "--tier", "full", "--out", "run"]));
     refused.refused(1, &["eBPF", "run as root", "fallback"]);
+    let variants =
+        ["--variant", "first: policy=fifo:1", "--out", "run", "--", "sleep", "{clients}"];
+    let refused = ran(sandbox.as_nobody(&[&["run"][..], &variants[..]].concat()));
+    let right = "the right to set policy: run as root, or with CAP_SYS_NICE";
+    refused.refused(2, &["\"first\"", right]);
     sandbox.assert_clean(None, &[]);
 }
