@@ -177,6 +177,7 @@ impl Concluded<'_> {
             price,
             on_cpu: why.on_cpu(),
             effects: compared.effects,
+            crosses: compared.crosses,
             generator: limits.generator,
             counts: counts::counts(&measured),
             stability: stability::stability(&record.trials),

@@ -157,6 +157,9 @@ pub(crate) struct RunArgs {
     /// --variant 'one core: cpus=0'
     #[arg(long, value_name = "VARIANT", verbatim_doc_comment)]
     pub(crate) variant: Vec<String>,
+    /// Try two of the variants together too, and tell whether they add up; may be given again
+    #[arg(long, value_name = "A,B")]
+    pub(crate) cross: Vec<String>,
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) levels: Option<Vec<LevelSpec>>,
@@ -204,10 +207,11 @@ pub(crate) struct RunArgs {
 }
 
 /// What a run that goes on has from its beginning.
-const NOT_WITH_RESUME: [&str; 12] = [
+const NOT_WITH_RESUME: [&str; 13] = [
     "recipe",
     "command",
     "variant",
+    "cross",
     "levels",
     "cores",
     "generator_cores",

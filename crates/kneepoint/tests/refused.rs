@@ -71,6 +71,14 @@ fn a_variant_that_cannot_be_is_code_2_before_anything_is_measured() {
     with(&["x: cpus=1-0"], &["cpus must be numbers of CPUs", "\"1-0\""]);
     with(&["x: nice=99"], &["nice must be -20 to 19", "\"99\""]);
     with(&["x: policy=best"], &["policy must be other, batch, idle, fifo:N or rr:N"]);
+    let cross = |pair: &str, words: &[&str]| {
+        let variants = ["--variant", "x: A=1", "--variant", "y: A=2", "--cross", pair];
+        refused(2, &[&["run"][..], &variants[..], &["--", "sleep", "{clients}"]].concat(), words);
+    };
+    cross("x", &["--cross", "write two names with a comma between them"]);
+    cross("x,z", &["no variant is named \"z\"; there are: x, y"]);
+    cross("x,X", &["cannot be crossed with itself"]);
+    cross("x,y", &["x and y both change A"]);
     let published = ["run", "mariadb-oltp-ro", "--protocol", "published", "--variant", "x: A=1"];
     refused(2, &published, &["--variant", "baseline alone"]);
 }

@@ -4,6 +4,7 @@
 //! column of the first thing that is wrong, before anything is started.
 
 mod command_line;
+mod cross;
 mod error;
 mod fields;
 pub mod level;

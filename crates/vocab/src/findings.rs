@@ -2,6 +2,7 @@
 
 mod caveat;
 mod conclusion;
+mod cross;
 mod curve;
 mod evidence;
 mod line;
@@ -28,6 +29,7 @@ pub use crate::key::{CauseKey, CauseKind};
 pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
 pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
 pub use conclusion::Conclusion;
+pub use cross::{Cross, CrossFigures, Interaction};
 pub use curve::Curve;
 pub use evidence::{
     CauseEvidence, Charge, DeviceStage, DeviceWorker, ServedBy, WaitEvidence, WaitWork,
@@ -88,6 +90,9 @@ pub struct Findings {
     pub on_cpu: Option<FlameNode>,
     /// Treatments, in the recipe's order.
     pub effects: Vec<Effect>,
+    /// Pairs of treatments that were measured together as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crosses: Vec<Cross>,
     /// The load generator; absent where the clients live in the system under test.
     #[serde(default)]
     pub generator: Option<Generator>,

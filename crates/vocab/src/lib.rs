@@ -43,7 +43,7 @@ pub use key::CauseKey;
 pub use machine::MachineName;
 pub use names::Names;
 pub use plan::{
-    Clients, Level, LevelOrder, Plan, ProtocolName, VariantId, VariantPlan, VariantRole,
+    Clients, Crossing, Level, LevelOrder, Plan, ProtocolName, VariantId, VariantPlan, VariantRole,
 };
 pub use profile::Profile;
 pub use record::{

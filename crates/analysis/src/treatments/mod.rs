@@ -1,4 +1,5 @@
 //! What helps, and against which cause.
 
+pub(crate) mod crosses;
 pub(crate) mod cures;
 pub(crate) mod effects;

@@ -82,14 +82,20 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     let mut recipe = asked_for(args)?;
     if args.protocol == ProtocolArg::Published {
         recipe = recipe.as_published()?;
-        if !args.variant.is_empty() {
-            let problem = "--variant: a published protocol measures the baseline alone";
-            return Err(UsageError(problem.to_owned()).into());
+        for (option, given) in [("--variant", &args.variant), ("--cross", &args.cross)] {
+            if !given.is_empty() {
+                let problem = format!("{option}: a published protocol measures the baseline alone");
+                return Err(UsageError(problem).into());
+            }
         }
     }
     for variant in &args.variant {
         let added = recipe.add_variant(variant);
         added.map_err(|problem| UsageError(format!("--variant: {problem}")))?;
+    }
+    for pair in &args.cross {
+        let added = recipe.add_cross(pair);
+        added.map_err(|problem| UsageError(format!("--cross: {problem}")))?;
     }
     let whole = recipe.clone();
     let left_out = recipe.leave_out_lacking();
