@@ -31,6 +31,8 @@ mod scaling;
 mod treatments;
 mod waits;
 
+pub use treatments::reliefs::reliefs;
+
 use crate::diagnosis::causes::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{GeneratorLoss, LEAST_LOSS, Loss, Rules};

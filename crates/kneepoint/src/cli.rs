@@ -143,7 +143,11 @@ pub(crate) struct RunArgs {
     /// Where the command's throughput is
     #[command(flatten)]
     pub(crate) counting: CountingArgs,
-    /// Try a variant beside the baseline, `NAME: CHANGES`; may be given again
+    /// Try a variant beside the baseline, `NAME: CHANGES`, or `auto`; may be given again
+    ///
+    /// The name of one that `kneepoint list --variants` shows is enough. `auto` stands for up to
+    /// four of those that fit the recipe and that this machine has everything for, `auto:DIR` for
+    /// those that relieve causes which an earlier run or profile in DIR found.
     ///
     /// CHANGES are words as for a shell: `over=NAME` for another variant that it adds to,
     /// `VARIABLE=VALUE` for the system's environment, `set.KEY=VALUE` for a setting of the recipe's
@@ -319,6 +323,12 @@ impl From<FormatArg> for Format {
 /// Arguments of `list`.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
+    /// List the variants that fit a recipe instead, and what each needs
+    #[arg(long)]
+    pub(crate) variants: bool,
+    /// That recipe: a name or a TOML file; where absent, a command of your own
+    #[arg(requires = "variants")]
+    pub(crate) recipe: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

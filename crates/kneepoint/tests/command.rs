@@ -121,6 +121,39 @@ fn variants_are_crossed_and_threads_run_where_and_how_they_should() {
     }
 }
 
+/// What fits is shown, asked for by its name, or tried without one, each with a reason.
+#[test]
+fn what_fits_is_listed_and_tried() {
+    let sandbox = Sandbox::new();
+    let listed = sandbox.run(&["list", "--variants"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    let text = listed.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["a command of your own", "can be tried", "policy = batch", "patience_s"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let listed = sandbox.run(&["list", "--variants", "sqlite-shared-cache", "--json"]);
+    let all: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    let ids: Vec<&str> =
+        all["variants"].as_array().unwrap().iter().filter_map(|one| one["id"].as_str()).collect();
+    assert!(ids.contains(&"sqlite-private-cache") && ids.contains(&"batch"), "{ids:?}");
+    let planned = |variants: &[&str]| {
+        let arguments = [&["run", "--dry-run"][..], variants, &["--", "sleep", "1"]].concat();
+        let ran = sandbox.run(&arguments);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran
+    };
+    let named = planned(&["--variant", "batch"]);
+    assert!(named.out.contains("threads that do not preempt"), "{named:?}");
+    let auto = planned(&["--variant", "auto"]);
+    assert!(auto.err.contains("auto tries batch (policy = batch): fewer switches"), "{auto:?}");
+    assert!(auto.out.contains("threads that do not preempt"), "{auto:?}");
+    // Of a run whose causes nothing from outside relieves, nothing is tried.
+    let earlier = format!("auto:{}", common::fixture("sqlite-shared-cache").display());
+    let causes = planned(&["--variant", &earlier]);
+    let said = ["found: ", "auto adds no variant: no cause"];
+    assert!(said.iter().any(|words| causes.err.contains(words)), "{causes:?}");
+}
+
 #[test]
 fn output_without_a_figure_is_an_error_that_shows_it() {
     let _alone = alone();

@@ -7,6 +7,7 @@ mod command_line;
 mod cross;
 mod error;
 mod fields;
+mod fitting;
 pub mod level;
 mod parse;
 mod published;
@@ -14,6 +15,7 @@ mod variant_line;
 mod variants;
 
 pub use error::RecipeError;
+pub use fitting::Fitting;
 pub use level::LevelSpec;
 
 use crate::scheduling::Scheduling;

@@ -4,12 +4,17 @@
 //! by the workload itself, which reads factors back from the running system (see
 //! [`crate::System`]); one of which the workload reads nothing back stays unproven.
 
+pub mod offers;
+
 use crate::environment::{self, ENVIRONMENT};
 use crate::scheduling::Scheduling;
 use kneepoint_vocab::{VariantId, VariantPlan, VariantRole};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+
+/// Asks for the variants that fit, in place of one by its name.
+pub const AUTO: &str = "auto";
 
 /// One change that may cure a system.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

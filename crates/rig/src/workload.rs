@@ -183,6 +183,12 @@ pub trait Configured: fmt::Debug + Send + Sync {
     /// runs anywhere.
     fn needs(&self, path: &SearchPath) -> Vec<Need>;
 
+    /// The program of the system, looked for in `path`, where it is somebody else's and known.
+    fn program(&self, path: &SearchPath) -> Option<PathBuf> {
+        let _ = path;
+        None
+    }
+
     /// Where the clients of its systems live.
     fn clients(&self) -> Clients {
         Clients::Inside

@@ -28,6 +28,7 @@ mod next;
 pub mod plan;
 pub mod profile;
 pub mod record;
+mod relief;
 mod stability;
 pub mod trial;
 pub mod units;
@@ -50,6 +51,7 @@ pub use record::{
     EndFile, FileSum, Frame, Host, Module, Proof, Proven, RunEnd, RunRecord, SCHEMA, StackRecord,
     StoppedBy, VariantStart,
 };
+pub use relief::Relief;
 pub use stability::{ClassStability, Failure, FirstFailure, Stability, StabilityFindings};
 pub use trial::{
     CountCheck, Disposition, GROSS, Interference, Latency, Phase, Settling, TrialId, TrialRecord,

@@ -3,3 +3,4 @@
 pub(crate) mod crosses;
 pub(crate) mod cures;
 pub(crate) mod effects;
+pub(crate) mod reliefs;

@@ -26,16 +26,22 @@ pub(super) struct Said {
 }
 
 impl Recipe {
-    /// Adds a variant as it is typed: a name, a colon, and what is changed against the baseline.
-    /// It is tried behind all that are there already.
+    /// Adds a variant as it is typed: a name, a colon, and what is changed against the baseline; or
+    /// the name alone of one that [`Recipe::fitting`] lists. It is tried behind all that are there
+    /// already.
     ///
     /// # Errors
     /// One line: it cannot be understood, does not fit the recipe, bears the name of another, or
     /// needs what is not on the machine.
     pub fn add_variant(&mut self, typed: &str) -> Result<(), String> {
         let shape = "write NAME: then a command, VARIABLE=VALUE or set.KEY=VALUE";
-        let (name, changes) =
-            typed.split_once(':').ok_or_else(|| format!("{shape} (found {typed:?})"))?;
+        let Some((name, changes)) = typed.split_once(':') else {
+            let known = self.listed(typed.trim());
+            let listed = "or the name of one that `kneepoint list --variants` shows";
+            let unknown = || format!("{shape}, {listed} (found {typed:?})");
+            self.treatments.push(known.ok_or_else(unknown)??);
+            return Ok(());
+        };
         let name = name.trim();
         let id = id_of(name);
         if id.is_empty() || name.contains(['=', '/']) || name.chars().any(char::is_control) {

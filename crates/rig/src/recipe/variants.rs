@@ -11,8 +11,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// Ids that the controls of every run have.
-const TAKEN: [&str; 3] = [VariantId::BASELINE, VariantId::CONTROL, VariantId::UNPROBED];
+/// Ids that the controls of every run have, and a word with a meaning of its own.
+const TAKEN: [&str; 4] =
+    [VariantId::BASELINE, VariantId::CONTROL, VariantId::UNPROBED, treatment::AUTO];
 
 /// A `[[variant]]` stanza.
 #[derive(Deserialize)]

@@ -33,7 +33,7 @@ use instance::Instance;
 use kneepoint_vocab::{Clients, Nanos, Proof, VariantId};
 use rustix::process::Signal;
 use settings::Settings;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -97,6 +97,15 @@ impl Configured for Settings {
         // Every line is started by it.
         needs.push(Need::program("env", "coreutils", path));
         needs
+    }
+
+    fn program(&self, path: &SearchPath) -> Option<PathBuf> {
+        let path = self.path().map_or_else(|| path.clone(), |own| SearchPath::of(own.as_ref()));
+        let served = self.start.as_ref().unwrap_or(&self.run).program();
+        match &self.directory {
+            Some(directory) if served.contains('/') => Some(directory.join(served)),
+            _ => path.find(served),
+        }
     }
 
     /// In the command, or beside the server that it drives.
