@@ -14,6 +14,7 @@ use crate::aa::{effect_blocks, table, untreated};
 use anyhow::{Context, Result, bail, ensure};
 use generator::{Counted, Hand};
 use kneepoint_rig::recipe::Recipe;
+use kneepoint_rig::scheduling::Scheduling;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{Setup, placement};
@@ -122,6 +123,7 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
         scratch: scratch.path().to_owned(),
         variant: VariantId::new(VariantId::BASELINE),
         settings: recipe.settings.clone(),
+        scheduling: Scheduling::default(),
         start: 0,
         max_clients: clients.last().copied().unwrap_or(1),
         seed: 1,

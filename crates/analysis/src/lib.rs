@@ -31,6 +31,8 @@ mod scaling;
 mod treatments;
 mod waits;
 
+pub use treatments::reliefs::reliefs;
+
 use crate::diagnosis::causes::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{GeneratorLoss, LEAST_LOSS, Loss, Rules};
@@ -178,6 +180,7 @@ impl Concluded<'_> {
             price,
             on_cpu: why.on_cpu(),
             effects: compared.effects,
+            crosses: compared.crosses,
             generator: limits.generator,
             counts: counts::counts(&measured),
             stability: stability::stability(&record.trials),

@@ -143,18 +143,27 @@ pub(crate) struct RunArgs {
     /// Where the command's throughput is
     #[command(flatten)]
     pub(crate) counting: CountingArgs,
-    /// Try a variant beside the baseline, `NAME: CHANGES`; may be given again
+    /// Try a variant beside the baseline, `NAME: CHANGES`, or `auto`; may be given again
+    ///
+    /// The name of one that `kneepoint list --variants` shows is enough. `auto` stands for up to
+    /// four of those that fit the recipe and that this machine has everything for, `auto:DIR` for
+    /// those that relieve causes which an earlier run or profile in DIR found.
     ///
     /// CHANGES are words as for a shell: `over=NAME` for another variant that it adds to,
     /// `VARIABLE=VALUE` for the system's environment, `set.KEY=VALUE` for a setting of the recipe's
-    /// workload, then another command in place of the one behind `--`:
+    /// workload, `cpus=0-3`, `nice=5` and `policy=batch` (other, idle, fifo:N, rr:N) for where and
+    /// how its threads run, then another command in place of the one behind `--`:
     ///
     /// --variant 'patched: ./bench-new -t {clients}'
     /// --variant 'jemalloc: LD_PRELOAD=libjemalloc.so.2'
     /// --variant 'one arena: GLIBC_TUNABLES=glibc.malloc.arena_max=1'
     /// --variant 'small: set.rows=2000'
+    /// --variant 'one core: cpus=0'
     #[arg(long, value_name = "VARIANT", verbatim_doc_comment)]
     pub(crate) variant: Vec<String>,
+    /// Try two of the variants together too, and tell whether they add up; may be given again
+    #[arg(long, value_name = "A,B")]
+    pub(crate) cross: Vec<String>,
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) levels: Option<Vec<LevelSpec>>,
@@ -202,10 +211,11 @@ pub(crate) struct RunArgs {
 }
 
 /// What a run that goes on has from its beginning.
-const NOT_WITH_RESUME: [&str; 12] = [
+const NOT_WITH_RESUME: [&str; 13] = [
     "recipe",
     "command",
     "variant",
+    "cross",
     "levels",
     "cores",
     "generator_cores",
@@ -313,6 +323,12 @@ impl From<FormatArg> for Format {
 /// Arguments of `list`.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
+    /// List the variants that fit a recipe instead, and what each needs
+    #[arg(long)]
+    pub(crate) variants: bool,
+    /// That recipe: a name or a TOML file; where absent, a command of your own
+    #[arg(requires = "variants")]
+    pub(crate) recipe: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

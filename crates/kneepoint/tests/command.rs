@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Sandbox, alone};
-use kneepoint_vocab::findings::Verdict;
+use kneepoint_vocab::findings::{Interaction, Verdict};
 use kneepoint_vocab::{Findings, Proven};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -79,6 +79,79 @@ fn variants_are_tried_proven_and_judged() {
     }
     let shown = sandbox.run(&["report", "run"]);
     assert!(shown.out.contains("Patched") && shown.out.contains("3.00"), "{}", shown.out);
+}
+
+/// Two variants of one's own, alone and together; and where and how the command runs.
+#[test]
+fn variants_are_crossed_and_threads_run_where_and_how_they_should() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let bench = "#!/bin/sh\nsleep 0.9\necho rate: $(( ${A:-10} * ${B:-100} ))\n";
+    fs::write(sandbox.path("bench"), bench).unwrap();
+    fs::set_permissions(sandbox.path("bench"), fs::Permissions::from_mode(0o755)).unwrap();
+    let measured = ["run", "--levels", "1", "--throughput", "rate: ([0-9]+)", "--budget", "120s"];
+    let variants = ["--variant", "one: A=12", "--variant", "other: B=130", "--cross", "one,other"];
+    let cpu = kneepoint_rig::placement::allowed()[0];
+    let placed = format!("placed: cpus={cpu} nice=5 policy=batch");
+    let placed = ["--variant", &placed];
+    let reported = ["--tier", "fallback", "--out", "run", "--json", "--", "./bench"];
+    let ran = sandbox.run(&[&measured[..], &variants, &placed, &reported].concat());
+    assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
+    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let [cross] = &findings.crosses[..] else { panic!("{:?}", findings.crosses) };
+    let figures = cross.figures.as_ref().unwrap();
+    for (found, wanted) in [
+        (figures.alone, 1.2),
+        (figures.other_alone, 1.3),
+        (figures.together, 1.56),
+        (figures.interaction, 1.0),
+    ] {
+        assert!((found.value.0 / wanted - 1.0).abs() < 1e-6, "{found:?}");
+    }
+    assert_eq!(figures.verdict, Interaction::AddUp);
+    let placed = findings.effects.iter().find(|effect| effect.variant.0 == "placed").unwrap();
+    assert_eq!(placed.proven, Proven::Yes, "{:?}", placed.proofs);
+    for words in ["CPUs of its threads", "nice of its threads", "policy of its threads"] {
+        let shown = placed.proofs.iter().find(|proof| proof.what.contains(words));
+        assert!(shown.is_some_and(|proof| proof.active), "{:?}", placed.proofs);
+    }
+    let shown = sandbox.run(&["report", "run"]);
+    for words in ["one with other: together 1.56", "they add up", "neither 1.0"] {
+        assert!(shown.out.contains(words), "{}", shown.out);
+    }
+}
+
+/// What fits is shown, asked for by its name, or tried without one, each with a reason.
+#[test]
+fn what_fits_is_listed_and_tried() {
+    let sandbox = Sandbox::new();
+    let listed = sandbox.run(&["list", "--variants"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    let text = listed.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["a command of your own", "can be tried", "policy = batch", "patience_s"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let listed = sandbox.run(&["list", "--variants", "sqlite-shared-cache", "--json"]);
+    let all: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    let ids: Vec<&str> =
+        all["variants"].as_array().unwrap().iter().filter_map(|one| one["id"].as_str()).collect();
+    assert!(ids.contains(&"sqlite-private-cache") && ids.contains(&"batch"), "{ids:?}");
+    let planned = |variants: &[&str]| {
+        let arguments = [&["run", "--dry-run"][..], variants, &["--", "sleep", "1"]].concat();
+        let ran = sandbox.run(&arguments);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran
+    };
+    let named = planned(&["--variant", "batch"]);
+    assert!(named.out.contains("threads that do not preempt"), "{named:?}");
+    let auto = planned(&["--variant", "auto"]);
+    assert!(auto.err.contains("auto tries batch (policy = batch): fewer switches"), "{auto:?}");
+    assert!(auto.out.contains("threads that do not preempt"), "{auto:?}");
+    // Of a run whose causes nothing from outside relieves, nothing is tried.
+    let earlier = format!("auto:{}", common::fixture("sqlite-shared-cache").display());
+    let causes = planned(&["--variant", &earlier]);
+    let said = ["found: ", "auto adds no variant: no cause"];
+    assert!(said.iter().any(|words| causes.err.contains(words)), "{causes:?}");
 }
 
 #[test]

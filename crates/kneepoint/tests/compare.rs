@@ -50,6 +50,35 @@ fn a_planted_slow_down_is_found_at_every_level() {
     assert_eq!(faster.conditions[0].answer, Answer::DoesNotHold);
 }
 
+/// One page with the curves of all runs in one picture, the tables, and what limits them.
+#[test]
+fn a_page_shows_the_curves_in_one_picture() {
+    let sandbox = Sandbox::new();
+    let runs = ["sqlite-shared-cache", "fallback"].map(fixture);
+    let arguments = ["compare", runs[0].to_str().unwrap(), runs[1].to_str().unwrap()];
+    let ran = sandbox.run(&[&arguments[..], &["--html", "page.html"]].concat());
+    assert!(ran.out.ends_with("report  page.html\n"), "{ran:?}");
+    let page = fs::read_to_string(sandbox.path("page.html")).unwrap();
+    for words in [
+        "<title>sqlite-shared-cache: sqlite-shared-cache, fallback · Kneepoint</title>",
+        "fallback gives 0.93×",
+        "fallback over sqlite-shared-cache",
+        "core-seconds, idle ones too",
+        "Not alike: collector",
+        "Two dates are not a pair",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    // Two widths of the picture, and the legend.
+    assert_eq!(page.matches("class=\"beside b0\"").count(), 3);
+    assert_eq!(page.matches("<svg class=\"wide\"").count(), 1);
+    let again = sandbox.run(&[&arguments[..], &["--html", "again.html", "--json"]].concat());
+    assert!(serde_json::from_str::<Value>(&again.out).is_ok());
+    assert_eq!(fs::read_to_string(sandbox.path("again.html")).unwrap(), page);
+    let nowhere = sandbox.run(&[&arguments[..], &["--html", "no/page.html"]].concat());
+    nowhere.refused(1, &["no/page.html", "cannot write"]);
+}
+
 #[test]
 fn two_percent_within_the_error_are_not_distinguishable() {
     let before = recorded();

@@ -67,6 +67,23 @@ fn a_variant_that_cannot_be_is_code_2_before_anything_is_measured() {
     of_recipe("x: ./other", &["takes no command"]);
     of_recipe("x: set.cache=none", &["cache must be shared or private"]);
     of_recipe("sqlite-mmap: A=1", &["choose another name"]);
+    of_recipe("postgres-tcp", &["for the workload postgres, not for sqlite-oltp"]);
+    of_recipe("no-such-variant", &["list --variants"]);
+    with(&["x: cpus=1023"], &["CPU 1023: Kneepoint may use "]);
+    with(&["x: cpus=1-0"], &["cpus must be numbers of CPUs", "\"1-0\""]);
+    with(&["x: nice=99"], &["nice must be -20 to 19", "\"99\""]);
+    with(&["x: policy=best"], &["policy must be other, batch, idle, fifo:N or rr:N"]);
+    let cross = |pair: &str, words: &[&str]| {
+        let variants = ["--variant", "x: A=1", "--variant", "y: A=2", "--cross", pair];
+        refused(2, &[&["run"][..], &variants[..], &["--", "sleep", "{clients}"]].concat(), words);
+    };
+    cross("x", &["--cross", "write two names with a comma between them"]);
+    cross("x,z", &["no variant is named \"z\"; there are: x, y"]);
+    cross("x,X", &["cannot be crossed with itself"]);
+    cross("x,y", &["x and y both change A"]);
+    refused(1, &["run", "--variant", "auto:absent"], &["absent", "not a run directory"]);
+    refused(2, &["list", "sqlite-shared-cache"], &["--variants"]);
+    refused(2, &["list", "--variants", "nonsense"], &["\"nonsense\"", "sqlite-shared-cache"]);
     let published = ["run", "mariadb-oltp-ro", "--protocol", "published", "--variant", "x: A=1"];
     refused(2, &published, &["--variant", "baseline alone"]);
 }
@@ -205,5 +222,10 @@ fn an_unprivileged_user_is_shown_what_the_full_collector_needs() {
     let sandbox = Sandbox::new();
     let refused = ran(sandbox.as_nobody(&["run", "--tier", "full", "--out", "run"]));
     refused.refused(1, &["eBPF", "run as root", "fallback"]);
+    let variants =
+        ["--variant", "first: policy=fifo:1", "--out", "run", "--", "sleep", "{clients}"];
+    let refused = ran(sandbox.as_nobody(&[&["run"][..], &variants[..]].concat()));
+    let right = "the right to set policy: run as root, or with CAP_SYS_NICE";
+    refused.refused(2, &["\"first\"", right]);
     sandbox.assert_clean(None, &[]);
 }

@@ -6,7 +6,9 @@
 
 use kneepoint_model::decision::{Decision, Known, pairs, plain_effect};
 use kneepoint_stats::verdict::{ERROR, Moment};
-use kneepoint_vocab::{Plan, TrialRecord, VariantId, VariantPlan, VariantRole, VariantStart};
+use kneepoint_vocab::{
+    Crossing, Plan, TrialRecord, VariantId, VariantPlan, VariantRole, VariantStart,
+};
 use std::collections::BTreeSet;
 
 /// Decides after each effect block whether every variant is known well enough.
@@ -47,13 +49,19 @@ impl StopRule {
     }
 
     /// Variants that later effect blocks do without: decided treatments that no undecided one adds
-    /// to.
+    /// to. Those of a 2×2 go together, since only a block of all four says what they do together.
     pub(crate) fn left_out(&self, plan: &Plan) -> BTreeSet<VariantId> {
         let is_base = |id: &VariantId| {
             let over_it = |variant: &&VariantPlan| variant.over == *id && variant.id != *id;
             plan.variants.iter().filter(over_it).any(|variant| !self.decided.contains(&variant.id))
         };
-        self.decided.iter().filter(|id| !is_base(id)).cloned().collect()
+        let crossings = plan.crossings();
+        let is_crossed = |id: &VariantId| {
+            let cells = crossings.iter().map(Crossing::cells).filter(|cells| cells.contains(&id));
+            cells.flatten().any(|cell| !self.decided.contains(cell))
+        };
+        let out = self.decided.iter().filter(|id| !is_base(id) && !is_crossed(id));
+        out.cloned().collect()
     }
 }
 
@@ -227,6 +235,30 @@ mod tests {
         let mut rule = StopRule::of(&plan);
         assert!(look(&mut rule, &plan, &trials(&plan, most, quiet), most));
         assert_eq!(out(&rule), ["added", "apart", "other"]);
+    }
+
+    #[test]
+    fn the_cells_of_a_cross_leave_together() {
+        let mut plan = small_plan();
+        let of = |id: &str, over: &str, change: &str| VariantPlan {
+            id: VariantId::new(id),
+            role: VariantRole::Treatment,
+            label: id.to_owned(),
+            over: VariantId::new(over),
+            changes: vec![change.to_owned()],
+        };
+        let base = VariantId::BASELINE;
+        plan.variants.extend([of("a", base, "x"), of("b", base, "y"), of("ab", "a", "y")]);
+        let (least, _) = plan.effect_blocks;
+        let wild =
+            |variant: &str, block| noise(variant, block, if variant == "ab" { 0.3 } else { 0.001 });
+        let mut rule = StopRule::of(&plan);
+        assert!(!look(&mut rule, &plan, &trials(&plan, least, wild), least));
+        assert_eq!(rule.left_out(&plan), BTreeSet::from([VariantId::new("other")]));
+        let quiet = trials(&plan, least, |variant, block| noise(variant, block, 0.001));
+        let mut rule = StopRule::of(&plan);
+        assert!(look(&mut rule, &plan, &quiet, least));
+        assert_eq!(rule.left_out(&plan).len(), 4);
     }
 
     /// Throughputs of one block: near 1 for the baseline and the controls, near its effect for each

@@ -142,6 +142,7 @@ fn setup(
         scratch: ground.scratch.path().to_owned(),
         variant: variant.plan.id,
         settings: variant.settings,
+        scheduling: variant.scheduling,
         start,
         max_clients: most.max(plan.focus.clients),
         seed: plan.seed,

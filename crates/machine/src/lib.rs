@@ -8,13 +8,14 @@
 //! * [`Start`], [`Running`]: how a process is started, and the hold on one that was.
 //! * [`proc`]: the one reader of `/proc`, for the rig and the probe alike.
 //! * [`windows`]: what opens windows on a machine, and what it sees in one.
-//! * [`realtime`]: letting the calling thread run before all others.
+//! * [`realtime`]: letting the calling thread run before all others; [`policy`]: what there is.
 //! * [`memory`]: what happens where there is none to be had.
 
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code, reason = "an allocator is one by unsafe calls")]
 pub mod memory;
+pub mod policy;
 pub mod proc;
 #[allow(unsafe_code, reason = "one system call that no safe crate offers")]
 pub mod realtime;

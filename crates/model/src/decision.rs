@@ -79,6 +79,12 @@ impl Decision {
         self.rule.further(answer)
     }
 
+    /// What to say of pairs that compare two ratios, one over the other.
+    #[must_use]
+    pub fn contrast(&self, pairs: &[Pair]) -> Option<Answer> {
+        self.rule.contrast(pairs)
+    }
+
     /// What to say of a variant that no verdict is asked of: the A/A control, the baseline without
     /// the collector.
     #[must_use]
@@ -119,14 +125,14 @@ pub fn pairs(plan: &Plan, variant: &VariantPlan, trials: &[&TrialRecord]) -> Vec
 
 /// Slices of one side of a pair.
 #[derive(Default)]
-struct Side {
+pub(crate) struct Side {
     slices: f64,
     weight: f64,
     log: f64,
 }
 
 impl Side {
-    fn add(&mut self, log: f64, weight: f64) {
+    pub(crate) fn add(&mut self, log: f64, weight: f64) {
         if log.is_finite() {
             self.slices += 1.0;
             self.weight += weight;
@@ -135,7 +141,7 @@ impl Side {
     }
 
     /// Mean log and mean weight.
-    fn mean(&self) -> Option<(f64, f64)> {
+    pub(crate) fn mean(&self) -> Option<(f64, f64)> {
         (self.weight > 0.0).then(|| (self.log / self.weight, self.weight / self.slices))
     }
 }

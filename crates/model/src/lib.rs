@@ -4,6 +4,7 @@
 //! * [`usl`]: the universal scalability law.
 //! * [`amdahl`]: its special case without coherency.
 //! * [`decision`]: which treatments of a run are decided; the lab and the analysis share it.
+//! * [`cross`]: the cells of a 2×2 of variants, block by block.
 //! * [`proven`]: whether a variant was shown to be what it claims to be.
 //! * [`calibrate`]: from a measured run to a twin of it, and what that says of changes.
 //! * [`predict`]: forecasts from throughput alone, with intervals that were checked.
@@ -19,6 +20,7 @@
 pub mod amdahl;
 pub mod bounds;
 pub mod calibrate;
+pub mod cross;
 pub mod decision;
 pub mod law;
 pub mod predict;

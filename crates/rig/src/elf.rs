@@ -10,6 +10,8 @@ use std::path::Path;
 const HEADER: usize = 64;
 /// Most bytes of program headers, and of one note segment, that are read.
 const MOST: u64 = 1 << 16;
+/// The segment that names the loader.
+const PT_INTERP: u64 = 3;
 /// A segment of notes.
 const PT_NOTE: u64 = 4;
 /// The note that holds the build id.
@@ -48,6 +50,8 @@ pub(crate) struct Elf {
     pub(crate) machine: Machine,
     /// Whether it can be loaded into another program.
     pub(crate) shared: bool,
+    /// Whether the loader brings it up, with the libraries that it needs.
+    pub(crate) loaded: bool,
     /// In hexadecimal digits, where it has one.
     pub(crate) build_id: Option<String>,
 }
@@ -74,7 +78,10 @@ fn parse(head: &[u8], file: &File) -> Option<Elf> {
     let reader = Reader { wide: class == 2, least_first: order == 1 };
     let machine = Machine { class, order, kind: u16::try_from(reader.at(head, 18, 2)?).ok()? };
     let shared = reader.at(head, 16, 2)? == ET_DYN;
-    Some(Elf { machine, shared, build_id: reader.build_id(head, file) })
+    let segments = reader.segments(head, file);
+    let build_id = segments.as_ref().and_then(|(table, each)| reader.build_id(table, *each, file));
+    let loaded = segments.is_some_and(|(table, each)| reader.has(&table, each, PT_INTERP));
+    Some(Elf { machine, shared, loaded, build_id })
 }
 
 /// Reads numbers as the file has them.
@@ -94,14 +101,22 @@ impl Reader {
         })
     }
 
-    fn build_id(self, head: &[u8], file: &File) -> Option<String> {
+    /// The program headers, and the length of each.
+    fn segments(self, head: &[u8], file: &File) -> Option<(Vec<u8>, usize)> {
         let (offset, sizes) = if self.wide { ((32, 8), 54) } else { ((28, 4), 42) };
         let table = self.at(head, offset.0, offset.1)?;
         let each = usize::try_from(self.at(head, sizes, 2)?).ok()?;
         let number = usize::try_from(self.at(head, sizes + 2, 2)?).ok()?;
-        let table = part(file, table, (each * number) as u64)?;
+        Some((part(file, table, (each * number) as u64)?, each.max(1)))
+    }
+
+    fn has(self, table: &[u8], each: usize, kind: u64) -> bool {
+        table.chunks_exact(each).any(|segment| self.at(segment, 0, 4) == Some(kind))
+    }
+
+    fn build_id(self, table: &[u8], each: usize, file: &File) -> Option<String> {
         let (place, length) = if self.wide { ((8, 8), 32) } else { ((4, 4), 16) };
-        let notes = table.chunks_exact(each.max(1)).filter_map(|segment| {
+        let notes = table.chunks_exact(each).filter_map(|segment| {
             (self.at(segment, 0, 4)? == PT_NOTE).then_some(())?;
             let begin = self.at(segment, place.0, place.1)?;
             part(file, begin, self.at(segment, length, place.1)?)
@@ -141,6 +156,8 @@ mod tests {
     fn this_program_is_one_and_text_is_none() {
         let own = read(Path::new("/proc/self/exe")).unwrap().unwrap();
         assert_eq!(own.machine.class, if cfg!(target_pointer_width = "64") { 2 } else { 1 });
+        // A test of Rust's is linked with the C library, unless its target is without.
+        assert_eq!(own.loaded, !cfg!(target_feature = "crt-static"));
         let folder = tempfile::TempDir::new().unwrap();
         let text = folder.path().join("text");
         fs::write(&text, "#!/bin/sh\n").unwrap();
@@ -157,6 +174,7 @@ mod tests {
         let found = read(&path).unwrap().unwrap();
         assert_eq!(found.machine.to_string(), "AArch64 (64 bit)");
         assert_eq!((found.shared, found.build_id.as_deref()), (true, Some("ab01")));
+        assert!(!found.loaded);
         fs::write(&path, small(1, 3, &[7, 8, 9])).unwrap();
         let found = read(&path).unwrap().unwrap();
         assert_eq!(found.machine.to_string(), "x86 (32 bit)");

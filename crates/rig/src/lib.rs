@@ -18,7 +18,7 @@
 //! * [`environment`]: the variables that a process runs with, and what is kept from it.
 //! * `elf`, `library`: what programs and libraries are, and where the loader finds these.
 //! * `shown`: proofs that are read back from any running process.
-//! * [`placement`]: which CPUs a process may use.
+//! * [`placement`]: which CPUs a process may use; [`scheduling`]: how a variant's threads run.
 //! * [`rights`]: what of root's rights a process of Kneepoint's own keeps.
 //! * [`priority`]: a session and a scheduling group for the system under test.
 //!
@@ -45,6 +45,7 @@ pub mod process;
 pub mod recipe;
 pub mod recovery;
 pub mod rights;
+pub mod scheduling;
 pub mod scratch;
 #[cfg(test)]
 #[path = "../tests/support/script.rs"]

@@ -8,6 +8,7 @@ use crate::launch;
 pub use crate::launch::Account;
 use crate::placement;
 use crate::priority;
+use crate::scheduling::Scheduling;
 use crate::search_path::SearchPath;
 use crate::undo::{Action, Change, Undo};
 use anyhow::Context as _;
@@ -52,6 +53,8 @@ pub struct Program<'a> {
     pub account: Option<Account>,
     /// CPUs that it may use; all of Kneepoint's where empty.
     pub cpus: Vec<u32>,
+    /// How its threads run beside that.
+    pub scheduling: Scheduling,
     /// What it has for standard input; nothing where absent.
     pub input: Option<File>,
     /// Whether its scheduling group is raised over everybody's. Not where threads of the kernel
@@ -77,6 +80,7 @@ impl<'a> Program<'a> {
             directory,
             account: None,
             cpus: Vec::new(),
+            scheduling: Scheduling::default(),
             input: None,
             raised: true,
             shielded: false,
@@ -127,6 +131,7 @@ impl<'a> Program<'a> {
         if self.raised {
             priority::raise_other(process.pid());
         }
+        self.scheduling.give(&[process.pid()])?;
         process.begun = Instant::now();
         let begun = word.map_or(Ok(()), |mut word| word.write_all(b"!"));
         begun.map_err(|_| process.lost("ended before it could begin"))?;

@@ -4,8 +4,10 @@
 //! column of the first thing that is wrong, before anything is started.
 
 mod command_line;
+mod cross;
 mod error;
 mod fields;
+mod fitting;
 pub mod level;
 mod parse;
 mod published;
@@ -13,8 +15,10 @@ mod variant_line;
 mod variants;
 
 pub use error::RecipeError;
+pub use fitting::Fitting;
 pub use level::LevelSpec;
 
+use crate::scheduling::Scheduling;
 use crate::search_path::SearchPath;
 use crate::treatment::{self, Treatment};
 use crate::workload::{Configured, Need, Workload};
@@ -128,6 +132,8 @@ pub struct Variant {
     pub plan: VariantPlan,
     /// Settings of the workload in this variant.
     pub settings: BTreeMap<String, String>,
+    /// Where and how its threads run.
+    pub scheduling: Scheduling,
 }
 
 /// One line of `kneepoint list`.
@@ -235,8 +241,9 @@ impl Recipe {
             let over = treatment.over.as_ref();
             let base_is_out = over.is_some_and(|over| kept.iter().all(|one| &one.id != over));
             let needs = self.workload.needs(&self.settings_of(treatment), &path);
-            let lacking: Vec<&str> =
-                needs.iter().filter(|need| !need.here).map(|need| need.what.as_str()).collect();
+            let scheduling = self.scheduling_of(treatment).lacking();
+            let needed = needs.iter().filter(|need| !need.here).map(|need| need.what.as_str());
+            let lacking: Vec<&str> = needed.chain(scheduling.as_deref()).collect();
             if lacking.is_empty() && !base_is_out {
                 kept.push(treatment.clone());
                 continue;
@@ -259,6 +266,12 @@ impl Recipe {
         treatment::apply(treatment, &self.treatments, &self.settings)
     }
 
+    /// Where and how the threads of one of its variants run.
+    #[must_use]
+    pub fn scheduling_of(&self, treatment: &Treatment) -> Scheduling {
+        treatment::scheduling(treatment, &self.treatments)
+    }
+
     /// All variants of the recipe: the baseline, the A/A control, the baseline without collector,
     /// then the treatments in order.
     #[must_use]
@@ -272,6 +285,7 @@ impl Recipe {
                 changes: Vec::new(),
             },
             settings: self.settings.clone(),
+            scheduling: Scheduling::default(),
         };
         let mut variants = vec![
             same(VariantId::BASELINE, VariantRole::Baseline, "as the recipe gives it"),
@@ -281,6 +295,7 @@ impl Recipe {
         variants.extend(self.treatments.iter().map(|treatment| Variant {
             plan: treatment.variant_plan(),
             settings: self.settings_of(treatment),
+            scheduling: self.scheduling_of(treatment),
         }));
         variants
     }

@@ -4,11 +4,17 @@
 //! by the workload itself, which reads factors back from the running system (see
 //! [`crate::System`]); one of which the workload reads nothing back stays unproven.
 
+pub mod offers;
+
 use crate::environment::{self, ENVIRONMENT};
+use crate::scheduling::Scheduling;
 use kneepoint_vocab::{VariantId, VariantPlan, VariantRole};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+
+/// Asks for the variants that fit, in place of one by its name.
+pub const AUTO: &str = "auto";
 
 /// One change that may cure a system.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -27,6 +33,9 @@ pub struct Treatment {
     /// Variables that it adds to those that the system is started with.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// Where and how its threads run; not in the catalogue, since that is the machine's.
+    #[serde(skip)]
+    pub scheduling: Scheduling,
     /// What it should relieve, for people; empty where nobody said.
     pub expects: String,
     /// What shows that it is active, for people; empty where nobody said.
@@ -53,7 +62,9 @@ impl Treatment {
             let (name, value) = environment::reported(name, value);
             format!("{name}={value}")
         };
-        set.chain(self.environment.iter().map(variable)).collect()
+        let scheduling = self.scheduling.pairs().into_iter();
+        let scheduling = scheduling.map(|(key, value)| format!("{key} = {value}"));
+        set.chain(self.environment.iter().map(variable)).chain(scheduling).collect()
     }
 }
 
@@ -94,19 +105,32 @@ pub fn apply(
     among: &[Treatment],
     baseline: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
+    let mut settings = baseline.clone();
+    for one in with_bases(treatment, among) {
+        settings.extend(one.set.clone());
+        if !one.environment.is_empty() {
+            let all = environment::added(settings.get(ENVIRONMENT), &one.environment);
+            settings.insert(ENVIRONMENT.to_owned(), all);
+        }
+    }
+    settings
+}
+
+/// Where and how the threads of a variant run: as what it adds to says, then as it says itself.
+#[must_use]
+pub fn scheduling(treatment: &Treatment, among: &[Treatment]) -> Scheduling {
+    let all = with_bases(treatment, among);
+    all.into_iter().fold(Scheduling::default(), |sum, one| sum.with(&one.scheduling))
+}
+
+/// A variant behind all that it adds to.
+fn with_bases<'a>(treatment: &'a Treatment, among: &'a [Treatment]) -> Vec<&'a Treatment> {
     let own = among.iter().position(|other| other.id == treatment.id).unwrap_or(among.len());
     let earlier = &among[..own];
     let base = treatment.over.as_ref().and_then(|over| earlier.iter().find(|t| &t.id == over));
-    let mut settings = match base {
-        Some(base) => apply(base, earlier, baseline),
-        None => baseline.clone(),
-    };
-    settings.extend(treatment.set.clone());
-    if !treatment.environment.is_empty() {
-        let all = environment::added(settings.get(ENVIRONMENT), &treatment.environment);
-        settings.insert(ENVIRONMENT.to_owned(), all);
-    }
-    settings
+    let mut all = base.map_or_else(Vec::new, |base| with_bases(base, earlier));
+    all.push(treatment);
+    all
 }
 
 #[cfg(test)]
@@ -157,6 +181,7 @@ mod tests {
             over: over.map(str::to_owned),
             set: BTreeMap::new(),
             environment: environment.iter().map(|(n, v)| variable(n, v)).collect(),
+            scheduling: Scheduling::default(),
             expects: String::new(),
             shown_by: String::new(),
         };
@@ -167,5 +192,18 @@ mod tests {
         assert_eq!(apply(&first, &all, &baseline)[ENVIRONMENT], "Z=0 A=1 MY_TOKEN=x");
         assert_eq!(apply(&second, &all, &baseline)[ENVIRONMENT], "Z=0 MY_TOKEN=x A=2 'B=3 4'");
         assert_eq!(first.variant_plan().changes, ["A=1", "MY_TOKEN=(left out)"]);
+    }
+
+    #[test]
+    fn threads_run_as_the_base_says_but_for_what_is_changed() {
+        let mut first = named("sqlite-private-cache").unwrap().clone();
+        let mut second = named("sqlite-mmap").unwrap().clone();
+        first.scheduling.set("nice", "5").unwrap();
+        first.scheduling.set("cpus", "0").unwrap();
+        second.scheduling.set("cpus", "1").unwrap();
+        let all = [first, second];
+        let pairs = scheduling(&all[1], &all).pairs();
+        assert_eq!(pairs, [("cpus", "1".to_owned()), ("nice", "5".to_owned())]);
+        assert_eq!(all[1].variant_plan().changes, ["mmap = 256MiB", "cpus = 1"]);
     }
 }

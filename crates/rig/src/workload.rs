@@ -13,6 +13,7 @@ pub mod overload;
 mod peer;
 pub mod postgres;
 mod private;
+mod scheduled;
 mod settings;
 pub mod sqlite;
 
@@ -20,6 +21,7 @@ use crate::environment::{self, Variables};
 use crate::launch;
 pub use crate::need::Need;
 use crate::rights::{self, Work};
+use crate::scheduling::Scheduling;
 use crate::search_path::SearchPath;
 use crate::undo::{self, Undo};
 use anyhow::{Context as _, ensure};
@@ -94,6 +96,8 @@ pub struct Setup {
     pub variant: VariantId,
     /// Settings of the workload in this variant; what is absent has its default.
     pub settings: Texts,
+    /// Where and how its threads run in this variant.
+    pub scheduling: Scheduling,
     /// Which start of the variant, from 0.
     pub start: u32,
     /// The most clients that will ever be asked for.
@@ -180,7 +184,8 @@ pub trait Workload: Sync {
     /// # Errors
     /// They make no system, or like there.
     fn start(&self, setup: &Setup) -> anyhow::Result<Box<dyn System>> {
-        self.configure(&setup.settings).context(self.name())?.start(setup)
+        let system = self.configure(&setup.settings).context(self.name())?.start(setup)?;
+        scheduled::begin(system, &setup.scheduling, setup.max_clients)
     }
 }
 
@@ -189,6 +194,12 @@ pub trait Configured: fmt::Debug + Send + Sync {
     /// What the machine must have for it, programs being looked for in `path`; empty where it
     /// runs anywhere.
     fn needs(&self, path: &SearchPath) -> Vec<Need>;
+
+    /// The program of the system, looked for in `path`, where it is somebody else's and known.
+    fn program(&self, path: &SearchPath) -> Option<PathBuf> {
+        let _ = path;
+        None
+    }
 
     /// Where the clients of its systems live.
     fn clients(&self) -> Clients {

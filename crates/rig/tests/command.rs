@@ -6,6 +6,7 @@
 #[path = "support/leftovers.rs"]
 mod leftovers;
 
+use kneepoint_rig::scheduling::Scheduling;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::command::Command;
@@ -42,6 +43,7 @@ impl Stage {
             scratch: self.path().to_owned(),
             variant: VariantId::new("baseline"),
             settings: settings.iter().map(owned).collect::<BTreeMap<_, _>>(),
+            scheduling: Scheduling::default(),
             start: 0,
             max_clients: 8,
             seed: 11,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+use kneepoint_rig::scheduling::Scheduling;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::sqlite::SqliteOltp;
@@ -35,6 +36,7 @@ fn setup_in(
         scratch: scratch.to_owned(),
         variant: VariantId::new(variant),
         settings,
+        scheduling: Scheduling::default(),
         start: 0,
         max_clients: 4,
         seed: 11,

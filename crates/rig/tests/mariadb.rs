@@ -8,6 +8,7 @@ mod leftovers;
 mod script;
 
 use kneepoint_rig::priority::Prompt;
+use kneepoint_rig::scheduling::Scheduling;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::mariadb::{MariadbSmack, MariadbSysbench};
@@ -37,6 +38,7 @@ fn setup(scratch: &Scratch, settings: &[(&str, &str)]) -> Setup {
         scratch: scratch.path().to_owned(),
         variant: VariantId::new("tested"),
         settings: texts(settings),
+        scheduling: Scheduling::default(),
         start: 0,
         max_clients: 8,
         seed: 11,

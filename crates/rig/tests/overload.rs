@@ -5,6 +5,7 @@
 #[path = "support/leftovers.rs"]
 mod leftovers;
 
+use kneepoint_rig::scheduling::Scheduling;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::overload::Overload;
@@ -31,6 +32,7 @@ fn classes_run_and_a_killed_one_is_a_finding() {
         scratch: scratch.path().to_owned(),
         variant: VariantId::new("baseline"),
         settings: [("classes".to_owned(), "cpu vm switch".to_owned())].into(),
+        scheduling: Scheduling::default(),
         start: 0,
         max_clients: 2,
         seed: 1,

@@ -8,6 +8,7 @@ mod leftovers;
 
 use kneepoint_rig::priority::Prompt;
 use kneepoint_rig::process::Account;
+use kneepoint_rig::scheduling::Scheduling;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::workload::postgres::Postgres;
@@ -41,6 +42,7 @@ fn setup(scratch: &Path, undo: &Undo, variant: &str, settings: &[(&str, &str)]) 
         scratch: scratch.to_owned(),
         variant: VariantId::new(variant),
         settings: settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        scheduling: Scheduling::default(),
         start: 0,
         max_clients: 4,
         seed: 11,

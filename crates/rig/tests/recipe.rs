@@ -296,7 +296,7 @@ fn what_is_wrong_with_a_variant_has_its_place() {
         ("id = \"a\"\nlabel = \"x\"\nset = {}\nover = \"a\"", 4, 8, "over must be one of"),
         ("id = \"a\"\nlabel = \"x\"\nset = { rows = 1 }", 3, 16, "rows must be 1000 to"),
         ("id = \"a\"\nlabel = \"x\"\n[variant.set]\ncash = 5", 4, 8, "has no setting \"cash\""),
-        ("id = \"a\"\nlabel = \"x\"", 1, 6, "variant a changes nothing: add set or environment"),
+        ("id = \"a\"\nlabel = \"x\"", 1, 6, "variant a changes nothing: add set"),
         ("id = \"a\"\nlabel = \"x\"\nenvironment = {}", 1, 6, "changes nothing"),
         (
             "id = \"a\"\nlabel = \"x\"\nset = { cache = \"shared\" }\nenvironment = { \"\" = 1 }",

@@ -238,6 +238,15 @@ impl Rule {
         Answer { verdict: self.verdict(&one, ERROR, true), evidence: Some(one), ..NOTHING }
     }
 
+    /// What to say at the end of pairs that compare two ratios, one over the other: twice as many
+    /// launches have their luck in them. None of fewer than two pairs.
+    #[must_use]
+    pub fn contrast(&self, pairs: &[Pair]) -> Option<Answer> {
+        let mut one = Evidence::of(pairs, self.smallest).ok()?;
+        one.allowance *= std::f64::consts::SQRT_2;
+        Some(Answer { verdict: self.verdict(&one, ERROR, true), evidence: Some(one), ..NOTHING })
+    }
+
     /// One look at the pairs of the first `done` blocks, for the variants not decided yet.
     fn look(&self, variants: &[Vec<Pair>], answers: &mut [Answer], done: usize, is_last: bool) {
         let evidence = |(pairs, answer): (&Vec<Pair>, &Answer)| {

@@ -2,6 +2,7 @@
 
 mod caveat;
 mod conclusion;
+mod cross;
 mod curve;
 mod evidence;
 mod line;
@@ -30,6 +31,7 @@ pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
 pub use crate::unfit::Unfit;
 pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
 pub use conclusion::Conclusion;
+pub use cross::{Cross, CrossFigures, Interaction};
 pub use curve::Curve;
 pub use evidence::{
     CauseEvidence, Charge, CodeShare, DeviceStage, DeviceWorker, ServedBy, WaitEvidence, WaitWork,
@@ -91,6 +93,9 @@ pub struct Findings {
     pub on_cpu: Option<FlameNode>,
     /// Treatments, in the recipe's order.
     pub effects: Vec<Effect>,
+    /// Pairs of treatments that were measured together as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crosses: Vec<Cross>,
     /// The load generator; absent where the clients live in the system under test.
     #[serde(default)]
     pub generator: Option<Generator>,

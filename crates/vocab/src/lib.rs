@@ -29,6 +29,7 @@ mod next;
 pub mod plan;
 pub mod profile;
 pub mod record;
+mod relief;
 mod stability;
 pub mod trial;
 mod unfit;
@@ -45,13 +46,14 @@ pub use key::CauseKey;
 pub use machine::MachineName;
 pub use names::Names;
 pub use plan::{
-    Clients, Level, LevelOrder, Plan, ProtocolName, VariantId, VariantPlan, VariantRole,
+    Clients, Crossing, Level, LevelOrder, Plan, ProtocolName, VariantId, VariantPlan, VariantRole,
 };
 pub use profile::Profile;
 pub use record::{
     CodeKind, EndFile, FileSum, Frame, Host, Module, Proof, Proven, RunEnd, RunRecord, SCHEMA,
     SourceLine, StackRecord, StoppedBy, VariantStart,
 };
+pub use relief::Relief;
 pub use stability::{ClassStability, Failure, FirstFailure, Stability, StabilityFindings};
 pub use trial::{
     CountCheck, Disposition, GROSS, Interference, Latency, Phase, Settling, TrialId, TrialRecord,

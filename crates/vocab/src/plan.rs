@@ -187,6 +187,25 @@ pub struct Plan {
     pub names: Names,
 }
 
+/// Two variants of one base, and both together: with the base they are the cells of a 2×2.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Crossing<'a> {
+    /// The one whose changes `both` adds to.
+    pub one: &'a VariantPlan,
+    /// The other one.
+    pub other: &'a VariantPlan,
+    /// The changes of both.
+    pub both: &'a VariantPlan,
+}
+
+impl Crossing<'_> {
+    /// The three variants.
+    #[must_use]
+    pub fn cells(&self) -> [&VariantId; 3] {
+        [&self.one.id, &self.other.id, &self.both.id]
+    }
+}
+
 impl Plan {
     /// What `operation` is where nothing was counted: operations of slices are then the
     /// nanoseconds of their windows, so that what is reported of an operation is reported of time.
@@ -202,6 +221,24 @@ impl Plan {
     #[must_use]
     pub fn variant(&self, id: &VariantId) -> Option<&VariantPlan> {
         self.variants.iter().find(|variant| &variant.id == id)
+    }
+
+    /// All of 2×2: a variant that adds to another just what a third one changes in the base of that
+    /// other.
+    #[must_use]
+    pub fn crossings(&self) -> Vec<Crossing<'_>> {
+        let treatments =
+            || self.variants.iter().filter(|variant| variant.role == VariantRole::Treatment);
+        let found = treatments().filter_map(|both| {
+            let one = treatments().find(|one| one.id == both.over)?;
+            let other = treatments().find(|other| {
+                let is_apart = other.id != one.id && other.id != both.id;
+                is_apart && other.over == one.over && other.changes == both.changes
+            })?;
+            let differ = !both.changes.is_empty() && one.changes != both.changes;
+            differ.then_some(Crossing { one, other, both })
+        });
+        found.collect()
     }
 
     /// The variants whose slices `variant` is compared with: the one that it adds to and, where
@@ -284,5 +321,36 @@ mod tests {
         assert_eq!(bases(2), [base, "control"]);
         assert_eq!(bases(3), [base, "control"]);
         assert_eq!(bases(4), ["cure"]);
+    }
+
+    #[test]
+    fn variants_that_change_the_same_over_two_bases_are_crossed() {
+        let changing = |id: &str, over: &str, changes: &[&str]| VariantPlan {
+            changes: changes.iter().map(|change| (*change).to_owned()).collect(),
+            ..variant(id, VariantRole::Treatment, over)
+        };
+        let base = VariantId::BASELINE;
+        let crossed = |variants: Vec<VariantPlan>| {
+            let plan = plan_of(variants);
+            let all = plan.crossings();
+            all.iter().map(|one| one.cells().map(|id| id.0.clone()).join(" ")).collect::<Vec<_>>()
+        };
+        let cells = vec![
+            variant(base, VariantRole::Baseline, base),
+            changing("a", base, &["x = 1"]),
+            changing("b", base, &["y = 2"]),
+            changing("ab", "a", &["y = 2"]),
+        ];
+        assert_eq!(crossed(cells.clone()), ["a b ab"]);
+        for (at, other) in [
+            (2, changing("b", base, &["y = 3"])),
+            (2, changing("b", "a", &["y = 2"])),
+            (3, changing("ab", base, &["y = 2"])),
+            (1, changing("a", base, &["y = 2"])),
+        ] {
+            let mut cells = cells.clone();
+            cells[at] = other;
+            assert_eq!(crossed(cells.clone()), [""; 0], "{cells:?}");
+        }
     }
 }

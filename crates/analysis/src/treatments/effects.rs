@@ -4,6 +4,7 @@
 //! Pairs and verdicts are those of [`kneepoint_model::decision`], the rule that also stops the run:
 //! a treatment is reported as what the look found that left it out, with the pairs of that look.
 
+use super::crosses::crosses;
 use crate::ledgers::slices::Block;
 use crate::number::{estimate, finite, median, seconds, size, tally};
 use crate::scaling::curve::{CONFIDENCE, from_interval};
@@ -12,7 +13,7 @@ use kneepoint_model::proven::proven;
 use kneepoint_stats::interval::mean_interval;
 use kneepoint_stats::paired::{Pair, PairedEffect};
 use kneepoint_stats::verdict::{Answer, LAUNCHES, Moment, Verdict as Found};
-use kneepoint_vocab::findings::{Effect, Noise, Verdict};
+use kneepoint_vocab::findings::{Cross, Effect, Noise, Verdict};
 use kneepoint_vocab::units::{PerSecond, Ratio, Seconds, Unit};
 use kneepoint_vocab::{
     Estimate, Phase, Proof, Proven, RunRecord, TrialRecord, VariantId, VariantPlan, VariantRole,
@@ -26,6 +27,8 @@ pub(crate) struct Compared {
     /// p-value of the A/A control: that two starts of one system are alike.
     pub(crate) control_p: Option<f64>,
     pub(crate) effects: Vec<Effect>,
+    /// What variants do together that were crossed.
+    pub(crate) crosses: Vec<Cross>,
     /// Throughput with the collector over throughput without.
     pub(crate) on_off: Option<Estimate<Ratio>>,
     /// Blocks that hold a slice that counts.
@@ -73,6 +76,7 @@ pub(crate) fn compare(record: &RunRecord, trials: &[&TrialRecord]) -> Compared {
         noise: noise(control),
         control_p: control.and_then(|variant| Some(variant.effect()?.p_value())),
         effects: variants.iter().map(|variant| describe(variant, block, record, &trials)).collect(),
+        crosses: crosses(record, &trials),
         on_off: on_off(&variants),
         blocks: tally(blocks.len()),
         few_starts: starts.filter(|starts| *starts < LAUNCHES),

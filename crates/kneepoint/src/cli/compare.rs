@@ -16,6 +16,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     #[arg(allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<Condition>,
+    /// Write a page with the curves in one picture, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Print Markdown, for a pull request
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,

@@ -1,10 +1,11 @@
 //! `kneepoint compare`: run directories beside each other; reads nothing else.
 
+use super::report;
 use crate::cli::{CompareArgs, UsageError};
 use crate::{CONDITION_HOLDS, NOT_TRUSTWORTHY, OK, print};
 use anyhow::Result;
 use kneepoint_analysis::compare::{Run, compare as compared};
-use kneepoint_report::{export, json, terminal};
+use kneepoint_report::{export, html, json, terminal};
 use kneepoint_vocab::comparison::Answer;
 use kneepoint_vocab::{Comparison, Findings, RunRecord};
 use std::path::{Path, PathBuf};
@@ -25,13 +26,19 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8> {
         .collect();
     let comparison = compared(&runs, &args.fail_if)
         .map_err(|why| UsageError(terminal::comparison::refusal(&why)))?;
-    let text = if args.json {
+    if let Some(page) = &args.html {
+        report::write_there(&html::comparison::render(&comparison), page)?;
+    }
+    let mut text = if args.json {
         json::comparison(&comparison)
     } else if args.markdown {
         export::comparison::markdown(&comparison)
     } else {
         terminal::comparison::render(&comparison, print::width(), print::colour())
     };
+    if let (Some(page), false) = (&args.html, args.json || args.markdown) {
+        text.push_str(&format!("report  {}\n", page.display()));
+    }
     print::out(&text)?;
     Ok(code(&comparison))
 }

@@ -12,6 +12,9 @@ use serde::Serialize;
 use serde_json::json;
 
 pub(crate) fn list(args: &ListArgs) -> Result<u8> {
+    if args.variants {
+        return super::variants::list(args);
+    }
     let recipes = recipe::all()?;
     let collectors = collectors();
     let text = if args.json {

@@ -142,7 +142,7 @@ fn code(findings: &Findings) -> u8 {
 
 /// Writes the page where the user said. A pipe or a device that he named is written to; renaming
 /// would put a file in its place.
-fn write_there(html: &str, page: &Path) -> Result<()> {
+pub(crate) fn write_there(html: &str, page: &Path) -> Result<()> {
     if fs::metadata(page).is_ok_and(|about| !about.is_file()) {
         return fs::write(page, html).with_context(|| unwritten(page));
     }

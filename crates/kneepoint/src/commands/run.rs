@@ -1,6 +1,6 @@
 //! `kneepoint run`: the whole loop in one command.
 
-use super::report;
+use super::{recipe, report, variants};
 use crate::cli::{Cli, Command, CountingArgs, ProtocolArg, RunArgs, UsageError};
 use crate::progress::Bar;
 use crate::{ERROR, OK, print, signals};
@@ -82,14 +82,19 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     let mut recipe = asked_for(args)?;
     if args.protocol == ProtocolArg::Published {
         recipe = recipe.as_published()?;
-        if !args.variant.is_empty() {
-            let problem = "--variant: a published protocol measures the baseline alone";
-            return Err(UsageError(problem.to_owned()).into());
+        for (option, given) in [("--variant", &args.variant), ("--cross", &args.cross)] {
+            if !given.is_empty() {
+                let problem = format!("{option}: a published protocol measures the baseline alone");
+                return Err(UsageError(problem).into());
+            }
         }
     }
     for variant in &args.variant {
-        let added = recipe.add_variant(variant);
-        added.map_err(|problem| UsageError(format!("--variant: {problem}")))?;
+        variants::add(&mut recipe, variant)?;
+    }
+    for pair in &args.cross {
+        let added = recipe.add_cross(pair);
+        added.map_err(|problem| UsageError(format!("--cross: {problem}")))?;
     }
     let whole = recipe.clone();
     let left_out = recipe.leave_out_lacking();
@@ -120,7 +125,7 @@ const DEFAULT: &str = "sqlite-shared-cache";
 
 fn asked_for(args: &RunArgs) -> Result<Recipe> {
     if args.command.is_empty() {
-        return recipe(args.recipe.as_deref().unwrap_or(DEFAULT));
+        return recipe::asked_for(args.recipe.as_deref().unwrap_or(DEFAULT));
     }
     let CountingArgs { throughput, json_pointer, operations, work } = &args.counting;
     let given = [
@@ -137,14 +142,6 @@ fn asked_for(args: &RunArgs) -> Result<Recipe> {
         print::note("kneepoint: the command has no {clients}: it is the same at every level");
     }
     Ok(recipe)
-}
-
-/// A built-in recipe by its name, or a file by anything that looks like a path.
-fn recipe(name: &str) -> Result<Recipe> {
-    if name.ends_with(".toml") || name.contains('/') {
-        return Ok(Recipe::load(Path::new(name))?);
-    }
-    Ok(Recipe::named(name)?)
 }
 
 /// `kneepoint-runs/2026-11-21T20-31-05`, from the run's begin.

@@ -117,7 +117,7 @@ pub fn own_status(field: &str) -> Option<String> {
     field_of(&text("self/status").ok()?, field)
 }
 
-fn field_of(text: &str, field: &str) -> Option<String> {
+pub(super) fn field_of(text: &str, field: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(value.trim().to_owned())
 }

@@ -1,5 +1,7 @@
 //! `/proc/stat` (the machine) and `/proc/PID/task/TID/stat` (one thread).
 
+use crate::policy::Policy;
+
 /// Ticks of all CPUs since boot, by what they were spent on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTicks {
@@ -105,6 +107,36 @@ pub fn parse_task(text: &str) -> Option<TaskStat> {
     })
 }
 
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheduling {
+    /// Its nice value.
+    pub nice: i32,
+    /// Its policy; none where Kneepoint has no name for it.
+    pub policy: Option<Policy>,
+}
+
+/// What a thread's `stat` file says of that; none where it has ended.
+#[must_use]
+pub fn parse_scheduling(text: &str) -> Option<Scheduling> {
+    if parse_task(text)?.has_ended() {
+        return None;
+    }
+    let (_, tail) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+    let priority = fields.get(37)?.parse().ok()?;
+    Some(Scheduling {
+        nice: fields.get(16)?.parse().ok()?,
+        policy: Policy::of_numbers(fields.get(38)?.parse().ok()?, priority),
+    })
+}
+
+/// Reads how a thread is scheduled; none where it is gone.
+#[must_use]
+pub fn read_scheduling(pid: u32, tid: u32) -> Option<Scheduling> {
+    parse_scheduling(&super::text(&format!("{pid}/task/{tid}/stat")).ok()?)
+}
+
 /// Reads one thread's; `None` where it is gone.
 #[must_use]
 pub fn read_task(pid: u32, tid: u32) -> Option<TaskStat> {
@@ -145,5 +177,23 @@ mod tests {
         let flags = text.replace("4194304", "2129984");
         assert!(parse_task(&flags).unwrap().kernel);
         assert_eq!(parse_task("42 (x"), None);
+    }
+
+    #[test]
+    fn how_a_thread_is_scheduled_is_read() {
+        let line = |state: &str, nice: &str, priority: &str, policy: &str| {
+            let mut fields = vec!["0"; 50];
+            (fields[0], fields[16], fields[37], fields[38]) = (state, nice, priority, policy);
+            format!("42 (a b) {}", fields.join(" "))
+        };
+        let found = parse_scheduling(&line("S", "-5", "10", "1")).unwrap();
+        assert_eq!(found, Scheduling { nice: -5, policy: Some(Policy::Fifo(10)) });
+        let found = parse_scheduling(&line("R", "19", "0", "3")).unwrap();
+        assert_eq!(found, Scheduling { nice: 19, policy: Some(Policy::Batch) });
+        assert_eq!(parse_scheduling(&line("R", "0", "0", "6")).unwrap().policy, None);
+        assert_eq!(parse_scheduling(&line("Z", "0", "0", "0")), None);
+        assert_eq!(parse_scheduling("42 (x) S 1 2"), None);
+        let own = crate::own_pid();
+        assert!(read_scheduling(own, own).is_some() && read_scheduling(own, u32::MAX).is_none());
     }
 }

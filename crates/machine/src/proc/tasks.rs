@@ -86,6 +86,13 @@ pub fn parse_cpu_list(text: &str) -> Vec<u32> {
     text.trim().split(',').filter_map(range).flatten().collect()
 }
 
+/// CPUs that a thread of a process may use, ascending; none where it is gone.
+#[must_use]
+pub fn cpus(pid: u32, tid: u32) -> Option<Vec<u32>> {
+    let text = super::text(&format!("{pid}/task/{tid}/status")).ok()?;
+    super::process::field_of(&text, "Cpus_allowed_list").map(|list| parse_cpu_list(&list))
+}
+
 /// CPUs that this process may use, ascending.
 #[must_use]
 pub fn allowed_cpus() -> Vec<u32> {
@@ -118,6 +125,8 @@ mod tests {
         assert!(threads(own).contains(&own));
         assert!(family(&[own]).contains(&own));
         assert!(counts(&[own]).contains_key(&own));
+        assert_eq!(cpus(own, own), Some(allowed_cpus()));
+        assert_eq!(cpus(u32::MAX, 1), None);
         assert!(threads(u32::MAX).is_empty() && family_with_births(u32::MAX).is_empty());
         let leader = crate::proc::process::session(own).unwrap();
         assert!(leader == 0 || session(leader).iter().any(|(pid, _)| *pid == own));

@@ -6,7 +6,7 @@ use super::scale::Scale;
 use super::table::Table;
 use crate::number;
 use crate::words;
-use kneepoint_vocab::findings::{Effect, Verdict};
+use kneepoint_vocab::findings::{Cross, Effect, Verdict};
 use kneepoint_vocab::record::Proof;
 use kneepoint_vocab::{Findings, Ratio, Unit, VariantRole};
 
@@ -29,9 +29,17 @@ pub(super) struct EffectView<'a> {
     pub(super) control: bool,
 }
 
+/// Two variants and both together.
+pub(super) struct CrossView {
+    pub(super) pair: String,
+    pub(super) said: String,
+    pub(super) cells: Markup,
+}
+
 /// The whole picture.
 pub(super) struct Forest<'a> {
     pub(super) rows: Vec<EffectView<'a>>,
+    pub(super) crosses: Vec<CrossView>,
     pub(super) axis: Markup,
     pub(super) table: Markup,
 }
@@ -47,7 +55,26 @@ pub(super) fn forest(findings: &Findings) -> Forest<'_> {
             .filter(|effect| effect.role != VariantRole::Baseline)
     };
     let rows = of(false).chain(of(true)).map(|effect| view(findings, effect, &scale)).collect();
-    Forest { rows, axis: axis(&scale), table: table(findings).folded("All variants in numbers") }
+    let crosses = findings.crosses.iter().map(|cross| crossed(findings, cross)).collect();
+    let table = table(findings).folded("All variants in numbers");
+    Forest { rows, crosses, axis: axis(&scale), table }
+}
+
+fn crossed(findings: &Findings, cross: &Cross) -> CrossView {
+    let figures = cross.figures.as_ref();
+    let cells = figures.map(|figures| {
+        let [base, one, other, both] = words::cross::cells(findings, cross, figures);
+        let (with, without) = (format!("with {}", other.0), format!("without {}", other.0));
+        let mut table = Table::new([words::cross::blocks(figures), without, with]);
+        table.row([format!("without {}", one.0), base.1, other.1]);
+        table.row([format!("with {}", one.0), one.1, both.1]);
+        table.markup()
+    });
+    CrossView {
+        pair: words::cross::pair(findings, cross),
+        said: words::cross::sentence(cross),
+        cells: cells.unwrap_or_default(),
+    }
 }
 
 /// Wide enough for every interval, dot and the noise band, with 1 inside.

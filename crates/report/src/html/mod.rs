@@ -6,10 +6,12 @@
 
 mod below;
 mod causes;
+pub mod comparison;
 mod curve;
 mod effort;
 mod flame;
 mod forest;
+mod frame;
 mod instruments;
 mod ledgers;
 mod markup;

@@ -1,9 +1,10 @@
 //! A profile as one self-contained page: headline, two ledgers, what is waited for, where the CPU
 //! goes, how it was measured.
 
+use super::flame;
+use super::frame::{self, section};
 use super::markup::{Markup, Tag};
 use super::table::Table;
-use super::{SCRIPT, STYLE, disarm_lines, flame, policy};
 use crate::number;
 use crate::words;
 use kneepoint_vocab::Profile;
@@ -13,20 +14,8 @@ use kneepoint_vocab::profile::ProfileCause;
 /// Renders a profile as a complete HTML document.
 #[must_use]
 pub fn render(profile: &Profile) -> String {
-    let subject = Tag::new("title").text(&format!("{} · Kneepoint", profile.subject)).done();
     let body: Markup = [header(profile), main(profile)].into_iter().collect();
-    let html = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n{subject}\n\
-         <link rel=\"icon\" href=\"data:,\">\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n\
-         <div id=\"tip\" role=\"status\" aria-live=\"polite\" hidden></div>\n\
-         <script>{SCRIPT}</script>\n</body>\n</html>",
-        policy::policy(STYLE, SCRIPT)
-    );
-    disarm_lines(&html)
+    frame::page(&profile.subject, &body)
 }
 
 fn header(profile: &Profile) -> Markup {
@@ -56,14 +45,6 @@ fn header(profile: &Profile) -> Markup {
     let trust = Tag::of("p", "trust").with(&Tag::new("b").text(word).done()).text(&said).done();
     let headline = Tag::new("h1").text(&words::profile::headline(profile)).done();
     Tag::new("header").with(&name).with(&headline).with(&trust).done()
-}
-
-fn section(id: &str, title: &str, inside: &Markup) -> Markup {
-    if inside.is_empty() {
-        return Markup::default();
-    }
-    let heading = Tag::new("h2").text(title).done();
-    Tag::new("section").attr("id", id).with(&heading).with(inside).done()
 }
 
 fn main(profile: &Profile) -> Markup {

@@ -35,8 +35,9 @@ pub struct Screen {
 /// What is shown of the parts that can be cut short.
 #[derive(Clone, Copy)]
 struct Shown {
-    /// Treatments.
+    /// Treatments, and those that were crossed.
     effects: usize,
+    crosses: usize,
     /// Causes, whether they have lines of detail, and whether the first one's path has one.
     causes: usize,
     details: bool,
@@ -61,6 +62,7 @@ struct Shown {
 /// What every screen has beside machine, headline and trust: the curve.
 const LEAST: Shown = Shown {
     effects: 0,
+    crosses: 0,
     causes: 0,
     details: false,
     path: false,
@@ -75,9 +77,10 @@ const LEAST: Shown = Shown {
 };
 
 /// What is added, the most important first. Each is taken if all still fits with it.
-const MORE: [fn(&mut Shown); 26] = [
+const MORE: [fn(&mut Shown); 28] = [
     |shown| shown.effects = 1,
     |shown| shown.effects = 2,
+    |shown| shown.crosses = 1,
     |shown| shown.causes = 1,
     |shown| shown.price = 3,
     |shown| shown.ledger = 4,
@@ -101,6 +104,7 @@ const MORE: [fn(&mut Shown); 26] = [
     |shown| shown.blank = true,
     |shown| shown.price = usize::MAX,
     |shown| shown.effects = usize::MAX,
+    |shown| shown.crosses = usize::MAX,
     |shown| (shown.causes, shown.ledger, shown.curves) = (8, usize::MAX, usize::MAX),
 ];
 
@@ -155,6 +159,7 @@ fn compose(findings: &Findings, width: usize, shown: Shown) -> Vec<Line> {
         stability::lines(findings, width),
         verdicts::causes(findings, width, cause),
         verdicts::effects(findings, axis, width, shown.effects),
+        verdicts::crosses(findings, width, shown.crosses),
         next::lines(findings, width),
         foot(findings, width),
     ];

@@ -182,6 +182,28 @@ pub(super) fn effects(findings: &Findings, axis: Axis, width: usize, most: usize
     lines
 }
 
+/// What variants do together, each in a sentence with the four cells below.
+pub(super) fn crosses(findings: &Findings, width: usize, most: usize) -> Vec<Line> {
+    if findings.crosses.is_empty() || most == 0 {
+        return Vec::new();
+    }
+    let mut lines = vec![title("What they do together", most, findings.crosses.len())];
+    let room = width.saturating_sub(4);
+    for cross in findings.crosses.iter().take(most) {
+        let (pair, said) = (words::cross::pair(findings, cross), words::cross::sentence(cross));
+        for (at, line) in wrap(&format!("{pair}: {said}"), room).iter().enumerate() {
+            let indent = if at == 0 { "  " } else { "    " };
+            lines.push(Line::new(Style::Plain, &format!("{indent}{line}")));
+        }
+        let Some(figures) = &cross.figures else { continue };
+        let cells = words::cross::cells(findings, cross, figures);
+        let cells = cells.map(|(name, rate)| format!("{name} {rate}")).join(", ");
+        let cells = wrap(&format!("{cells}; {}", words::cross::blocks(figures)), room);
+        lines.extend(cells.iter().map(|line| Line::new(Style::Faint, &format!("    {line}"))));
+    }
+    lines
+}
+
 /// Its ratio as text; nothing where there is none.
 fn ratio(effect: &Effect) -> number::Shown {
     let nothing = || number::Shown { value: String::new(), interval: String::new() };

@@ -56,6 +56,13 @@ pub(crate) const fn verdict(verdict: &RatioVerdict) -> &'static str {
     }
 }
 
+/// `after gives 1.92× [1.81–2.03] of before at the peak: faster.`
+pub(crate) fn headline(pair: &RunPair) -> String {
+    let ratio = number::factor(&pair.peak.ratio);
+    let verdict = verdict(&pair.peak.verdict);
+    format!("{} gives {ratio} of {} at the peak: {verdict}.", pair.run, pair.over)
+}
+
 /// `±2 % would take 4 min more`; `within ±0.8 %` where no more time is asked for.
 pub(crate) fn needs(verdict: &RatioVerdict) -> Option<String> {
     let RatioVerdict::NotDistinguishable { difference, needs } = verdict else { return None };

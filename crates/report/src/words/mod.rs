@@ -4,6 +4,7 @@ mod aside;
 mod cause;
 pub(crate) mod caveat;
 pub(crate) mod comparison;
+pub(crate) mod cross;
 mod evidence;
 mod headline;
 mod limits;

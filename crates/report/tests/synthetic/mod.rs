@@ -66,6 +66,7 @@ pub(crate) fn findings() -> Findings {
         price: None,
         on_cpu: Some(causes::on_cpu()),
         effects: effects::effects(),
+        crosses: Vec::new(),
         collector: collector(),
         caveats: caveats(),
         stalls: Vec::new(),

@@ -1,10 +1,12 @@
-//! A variant from the command line: `NAME: [over=NAME] [set.KEY=VALUE] [VARIABLE=VALUE] [COMMAND]`.
+//! A variant from the command line: `NAME: [over=NAME] [set.KEY=VALUE] [VARIABLE=VALUE]
+//! [cpus=LIST] [nice=N] [policy=POLICY] [COMMAND]`.
 
 use super::Recipe;
 use super::variants::{self, Baseline};
 use crate::environment::words_of;
+use crate::scheduling::Scheduling;
 use crate::search_path::SearchPath;
-use crate::treatment::Treatment;
+use crate::treatment::{self, Treatment};
 use crate::workload::command;
 use kneepoint_vocab::VariantId;
 use std::collections::BTreeMap;
@@ -14,25 +16,32 @@ const LONGEST: usize = 64;
 
 /// What a line says, before it is known whether it fits.
 #[derive(Debug, Default, PartialEq)]
-struct Said {
+pub(super) struct Said {
     over: Option<String>,
     set: BTreeMap<String, String>,
     environment: BTreeMap<String, String>,
+    scheduling: Scheduling,
     /// Words of a command.
     command: Vec<String>,
 }
 
 impl Recipe {
-    /// Adds a variant as it is typed: a name, a colon, and what is changed against the baseline.
-    /// It is tried behind all that are there already.
+    /// Adds a variant as it is typed: a name, a colon, and what is changed against the baseline; or
+    /// the name alone of one that [`Recipe::fitting`] lists. It is tried behind all that are there
+    /// already.
     ///
     /// # Errors
     /// One line: it cannot be understood, does not fit the recipe, bears the name of another, or
     /// needs what is not on the machine.
     pub fn add_variant(&mut self, typed: &str) -> Result<(), String> {
         let shape = "write NAME: then a command, VARIABLE=VALUE or set.KEY=VALUE";
-        let (name, changes) =
-            typed.split_once(':').ok_or_else(|| format!("{shape} (found {typed:?})"))?;
+        let Some((name, changes)) = typed.split_once(':') else {
+            let known = self.listed(typed.trim());
+            let listed = "or the name of one that `kneepoint list --variants` shows";
+            let unknown = || format!("{shape}, {listed} (found {typed:?})");
+            self.treatments.push(known.ok_or_else(unknown)??);
+            return Ok(());
+        };
         let name = name.trim();
         let id = id_of(name);
         if id.is_empty() || name.contains(['=', '/']) || name.chars().any(char::is_control) {
@@ -52,19 +61,26 @@ impl Recipe {
             Ok(said) => said,
             Err(why) => return refuse(why),
         };
-        let variant = match self.fitting(id, name, said) {
-            Ok(variant) => variant,
-            Err(why) => return refuse(why),
-        };
-        let lacking = self.lacking(&variant);
-        if !lacking.is_empty() {
-            return refuse(format!("it needs {}, not found here", lacking.join(", ")));
+        match self.granted(id, name, said) {
+            Ok(variant) => {
+                self.treatments.push(variant);
+                Ok(())
+            }
+            Err(why) => refuse(why),
         }
-        self.treatments.push(variant);
-        Ok(())
     }
 
-    fn fitting(&self, id: String, name: &str, said: Said) -> Result<Treatment, String> {
+    /// The variant with these changes, which the machine has everything for.
+    pub(super) fn granted(&self, id: String, name: &str, said: Said) -> Result<Treatment, String> {
+        let variant = self.made_of(id, name, said)?;
+        let lacking = self.lacking(&variant);
+        if lacking.is_empty() {
+            return Ok(variant);
+        }
+        Err(format!("it needs {}", lacking.join(", ")))
+    }
+
+    fn made_of(&self, id: String, name: &str, said: Said) -> Result<Treatment, String> {
         let over = match said.over {
             Some(over) if over != VariantId::BASELINE => Some(self.earlier(&over)?),
             _ => None,
@@ -87,6 +103,7 @@ impl Recipe {
             over,
             set,
             environment: said.environment,
+            scheduling: said.scheduling,
             expects: String::new(),
             shown_by: String::new(),
         };
@@ -98,30 +115,36 @@ impl Recipe {
         }
     }
 
+    /// The variant of this id, or of a name that becomes it.
+    pub(super) fn treatment(&self, name: &str) -> Option<&Treatment> {
+        let named = |other: &&Treatment| other.id == name || other.id == id_of(name);
+        self.treatments.iter().find(named)
+    }
+
     /// The id of an earlier variant by that or its name.
     fn earlier(&self, name: &str) -> Result<String, String> {
-        let named = |other: &&Treatment| other.id == name || other.id == id_of(name);
         let known = || {
             let ids = self.treatments.iter().map(|other| other.id.as_str());
             std::iter::once(VariantId::BASELINE).chain(ids).collect::<Vec<_>>().join(", ")
         };
-        let found = self.treatments.iter().find(named).map(|other| other.id.clone());
+        let found = self.treatment(name).map(|other| other.id.clone());
         found.ok_or_else(|| {
             format!("over must be one of those before it: {} (found {name:?})", known())
         })
     }
 
     /// What the machine lacks for a variant, and not for the baseline.
-    fn lacking(&self, variant: &Treatment) -> Vec<String> {
+    pub(super) fn lacking(&self, variant: &Treatment) -> Vec<String> {
         let path = SearchPath::own();
         let own = self.baseline.needs(&path);
         let needs = self.workload.needs(&self.settings_of(variant), &path);
         let lacking = needs.into_iter().filter(|need| !need.here && !own.contains(need));
         let reported = lacking.map(|need| match need.package.as_str() {
-            "" => need.what,
-            package => format!("{} (package {package})", need.what),
+            "" => format!("{}, not found here", need.what),
+            package => format!("{} (package {package}), not found here", need.what),
         });
-        reported.collect()
+        let scheduling = treatment::scheduling(variant, &self.treatments);
+        reported.chain(scheduling.lacking()).collect()
     }
 }
 
@@ -136,7 +159,8 @@ fn id_of(name: &str) -> String {
     parts.join("-").chars().take(LONGEST).collect()
 }
 
-fn said(changes: &str) -> Result<Said, String> {
+/// What a text says that stands behind the name of a variant.
+pub(super) fn said(changes: &str) -> Result<Said, String> {
     let words = shlex::split(changes)
         .ok_or_else(|| format!("an open quote or a last backslash (found {:?})", changes.trim()))?;
     let mut said = Said::default();
@@ -147,6 +171,8 @@ fn said(changes: &str) -> Result<Said, String> {
             said.over = Some(value);
         } else if let Some(setting) = key.strip_prefix("set.") {
             said.set.insert(setting.to_owned(), value);
+        } else if Scheduling::KEYS.contains(&key.as_str()) {
+            said.scheduling.set(&key, &value)?;
         } else if is_variable(&key) {
             said.environment.insert(key, value);
         } else {
@@ -218,6 +244,10 @@ mod tests {
             ("y: ./no-such-program", "needs ./no-such-program, not found here"),
             ("y: LD_PRELOAD=libno-such.so.1", "needs libno-such.so.1, not found here"),
             ("y: LD_PRELOAD=/etc/passwd", "/etc/passwd (no shared library)"),
+            ("y: nice=20", "nice must be -20 to 19 (found \"20\")"),
+            ("y: policy=best sh", "policy must be other, batch, idle, fifo:N or rr:N"),
+            ("y: cpus=x", "cpus must be numbers of CPUs"),
+            ("y: cpus=1023", "it needs CPU 1023: Kneepoint may use "),
         ] {
             let mut recipe = command();
             with(&mut recipe, "x: A=1");
@@ -239,6 +269,18 @@ mod tests {
         assert!(refused.contains("sqlite-shared-cache takes no command"), "{refused}");
         let refused = recipe.add_variant("other: set.rows=1").unwrap_err();
         assert!(refused.contains("rows must be 1000 to"), "{refused}");
+    }
+
+    #[test]
+    fn where_and_how_threads_run_is_changed_with_any_recipe() {
+        let mut recipe = Recipe::named("sqlite-shared-cache").unwrap();
+        with(&mut recipe, "polite: nice=5 policy=batch");
+        with(&mut recipe, "less polite: over=polite nice=3 set.rows=2000");
+        let last = recipe.treatments.last().unwrap();
+        assert_eq!(last.variant_plan().changes, ["rows = 2000", "nice = 3"]);
+        let pairs = recipe.scheduling_of(last).pairs();
+        assert_eq!(pairs, [("nice", "3".to_owned()), ("policy", "batch".to_owned())]);
+        assert_eq!(recipe.variants().last().unwrap().scheduling, recipe.scheduling_of(last));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The variants of a recipe: those of the catalogue that it names, and stanzas of its own.
 
 use super::error::Misfit;
-use super::fields::{SettingsText, identifier, one_line};
+use super::fields::{Scalar, SettingsText, identifier, one_line};
 use crate::environment::ENVIRONMENT;
+use crate::scheduling::Scheduling;
 use crate::treatment::{self, Treatment};
 use crate::workload::{Configured, Workload};
 use kneepoint_vocab::VariantId;
@@ -10,8 +11,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// Ids that the controls of every run have.
-const TAKEN: [&str; 3] = [VariantId::BASELINE, VariantId::CONTROL, VariantId::UNPROBED];
+/// Ids that the controls of every run have, and a word with a meaning of its own.
+const TAKEN: [&str; 4] =
+    [VariantId::BASELINE, VariantId::CONTROL, VariantId::UNPROBED, treatment::AUTO];
 
 /// A `[[variant]]` stanza.
 #[derive(Deserialize)]
@@ -22,6 +24,23 @@ pub(super) struct VariantText {
     over: Option<Spanned<String>>,
     set: Option<SettingsText>,
     environment: Option<Spanned<SettingsText>>,
+    cpus: Option<Spanned<Scalar>>,
+    nice: Option<Spanned<Scalar>>,
+    policy: Option<Spanned<Scalar>>,
+}
+
+impl VariantText {
+    /// Where and how its threads run.
+    fn scheduling(&self) -> Result<Scheduling, Misfit> {
+        let mut scheduling = Scheduling::default();
+        for (key, text) in Scheduling::KEYS.into_iter().zip([&self.cpus, &self.nice, &self.policy])
+        {
+            let Some(text) = text else { continue };
+            let set = scheduling.set(key, &text.get_ref().text());
+            set.map_err(|problem| Misfit::at(text.span(), problem))?;
+        }
+        Ok(scheduling)
+    }
 }
 
 /// The baseline that variants change.
@@ -96,8 +115,10 @@ fn own(
     let none = SettingsText::new();
     let set = stanza.set.as_ref().unwrap_or(&none);
     let environment = stanza.environment.as_ref().map_or(&none, Spanned::get_ref);
-    if stanza.set.is_none() && environment.is_empty() {
-        return refuse(format!("variant {id} changes nothing: add set or environment"));
+    let scheduling = stanza.scheduling()?;
+    if stanza.set.is_none() && environment.is_empty() && scheduling.is_empty() {
+        let add = "add set, environment, cpus, nice or policy";
+        return refuse(format!("variant {id} changes nothing: {add}"));
     }
     let texts = |texts: &SettingsText| {
         texts.iter().map(|(name, value)| (name.clone(), value.get_ref().text())).collect()
@@ -109,6 +130,7 @@ fn own(
         over,
         set: texts(set),
         environment: texts(environment),
+        scheduling,
         expects: String::new(),
         shown_by: String::new(),
     };

@@ -25,6 +25,7 @@ use super::{
 use crate::environment;
 use crate::placement;
 use crate::process::{Process, Program, reported};
+use crate::scheduling::Scheduling;
 use crate::search_path::{SearchPath, is_executable};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use counter::Count;
@@ -32,7 +33,7 @@ use instance::Instance;
 use kneepoint_vocab::{Clients, Nanos, Proof, VariantId};
 use rustix::process::Signal;
 use settings::Settings;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -98,6 +99,15 @@ impl Configured for Settings {
         needs
     }
 
+    fn program(&self, path: &SearchPath) -> Option<PathBuf> {
+        let path = self.path().map_or_else(|| path.clone(), |own| SearchPath::of(own.as_ref()));
+        let served = self.start.as_ref().unwrap_or(&self.run).program();
+        match &self.directory {
+            Some(directory) if served.contains('/') => Some(directory.join(served)),
+            _ => path.find(served),
+        }
+    }
+
     /// In the command, or beside the server that it drives.
     fn clients(&self) -> Clients {
         if self.start.is_some() { Clients::Apart } else { Clients::Inside }
@@ -123,6 +133,7 @@ impl Configured for Settings {
         let own = [VariantId::BASELINE, VariantId::CONTROL, VariantId::UNPROBED];
         Ok(Box::new(Commanded {
             settings,
+            scheduling: setup.scheduling.clone(),
             instance,
             count,
             variant: !own.contains(&setup.variant.0.as_str()),
@@ -150,6 +161,8 @@ fn need(program: &str, directory: Option<&Path>, path: &SearchPath) -> Need {
 /// One start of a variant.
 struct Commanded {
     settings: Settings,
+    /// How its threads run where it is the system.
+    scheduling: Scheduling,
     instance: Instance,
     most: u32,
     run: Option<Run>,
@@ -180,6 +193,7 @@ impl Commanded {
         let words = self.settings.run.filled(&self.instance.values(drive));
         Program {
             cpus: cpus.clone(),
+            scheduling: if apart { Scheduling::default() } else { self.scheduling.clone() },
             ..self.instance.program("the command", words, &self.settings)
         }
         .spawn(&self.instance.undo)
@@ -197,8 +211,8 @@ impl Commanded {
         proofs.extend(self.instance.shown.iter().cloned());
         let mut process = self.spawn(&Drive::new(1, Nanos(0)))?;
         let launcher = self.instance.undo.server();
-        let alone = server.is_none();
-        proofs.extend(proving::of_command(&self.settings, &mut process, &launcher, alone));
+        let own = server.is_none().then_some(&self.scheduling);
+        proofs.extend(proving::of_command(&self.settings, &mut process, &launcher, own));
         Ok(proofs)
     }
 

@@ -6,6 +6,7 @@
 //! with a child and, if said so, a tmpfs; it prints the directory and the program's process id.
 
 use kneepoint_rig::process::Program;
+use kneepoint_rig::scheduling::Scheduling;
 use kneepoint_rig::scratch::Scratch;
 use kneepoint_rig::undo::{Action, Undo};
 use kneepoint_rig::{Drive, Setup, Workload as _, workload::sqlite::SqliteOltp};
@@ -37,6 +38,7 @@ fn hold(scratch: &str) -> anyhow::Result<ExitCode> {
         settings: [("database", "file"), ("cache", "private"), ("rows", "1000")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into(),
+        scheduling: Scheduling::default(),
         start: 0,
         max_clients: 2,
         seed: 1,

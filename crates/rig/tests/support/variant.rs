@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "no test that includes it needs all of it")]
 
+use kneepoint_rig::scheduling::Scheduling;
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{SearchPath, Setup, Workload};
 use kneepoint_vocab::VariantId;
@@ -25,6 +26,7 @@ pub(crate) fn setup(scratch: &Path, settings: BTreeMap<String, String>) -> Setup
         scratch: scratch.to_owned(),
         variant: VariantId::new("test"),
         settings,
+        scheduling: Scheduling::default(),
         start: 0,
         max_clients: 4,
         seed: 7,

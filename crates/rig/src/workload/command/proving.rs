@@ -2,6 +2,7 @@
 
 use super::settings::Settings;
 use crate::process::Process;
+use crate::scheduling::Scheduling;
 use crate::search_path::SearchPath;
 use crate::shown::{self, ProgramFile};
 use crate::workload::private::PrivateServer;
@@ -38,12 +39,13 @@ pub(super) fn of_server(settings: &Settings, server: &PrivateServer) -> Vec<Proo
 }
 
 /// What the command shows of itself, once it is more than what launches it; nothing where it ends
-/// before that. `launcher` is the program that it begins as.
+/// before that. `launcher` is the program that it begins as; `own` is how its threads run, where it
+/// is the system itself.
 pub(super) fn of_command(
     settings: &Settings,
     process: &mut Process,
     launcher: &Path,
-    variables: bool,
+    own: Option<&Scheduling>,
 ) -> Vec<Proof> {
     let file = file(settings.run.program(), settings);
     let (mut program, mut read_back) = (None, Vec::new());
@@ -51,9 +53,10 @@ pub(super) fn of_command(
         if program.is_none() {
             program = file.as_ref().and_then(|file| file.run_by(COMMAND, pid));
         }
-        if variables {
+        if let Some(scheduling) = own {
             let set = &settings.environment;
             shown::add(&mut read_back, shown::variables("the command", pid, set));
+            shown::add(&mut read_back, scheduling.proofs("the command", &[pid]));
         }
         program.is_some() && read_back.iter().all(|proof| proof.active)
     });
