@@ -165,8 +165,8 @@ fn weight(loss: &Loss) -> f64 {
 
 /// All that is lost at one level.
 pub(crate) struct Losses {
-    /// Slots, greatest first, but what no single function
-    /// stands for after those that are half as great; what may be nothing last. None where too little is lost.
+    /// Slots, greatest first, but what no single function stands for after those that are half as
+    /// great; what may be nothing last. None where too little is lost.
     pub(crate) list: Vec<Loss>,
     /// All slots together.
     pub(crate) total: Estimate<Cores>,

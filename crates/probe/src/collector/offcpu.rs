@@ -224,8 +224,8 @@ mod tests {
         assert_eq!((found[0].tid, found[0].name.as_str()), (45, "server"));
         assert_eq!((found[0].ended, found[0].of), (Nanos(3000), Nanos(4000)));
         assert_eq!(found[0].role, Some(ThreadRole::Other));
-        let stranger = wakers(&marked[..2], &waits, &harvest);
-        assert_eq!((stranger[0].name.as_str(), stranger[0].role), ("", None));
+        let unknown = wakers(&marked[..2], &waits, &harvest);
+        assert_eq!((unknown[0].name.as_str(), unknown[0].role), ("", None));
     }
 
     #[test]
