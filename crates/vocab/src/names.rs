@@ -1,6 +1,8 @@
 //! Which functions stand between a program and what it waits for: the form of the built-in list,
 //! and of what a recipe adds to it under `[names]`.
 
+use crate::key::CauseKind;
+use crate::relief::Relief;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +38,9 @@ pub struct Names {
     /// Lock managers whose waiters poll a descriptor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub manager: Vec<Manager>,
+    /// Causes that variants which fit any program may relieve.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub relieved: Vec<Relieved>,
     /// The kernel.
     #[serde(skip_serializing_if = "is_default")]
     pub kernel: Kernel,
@@ -64,6 +69,7 @@ impl Names {
         first(&mut self.object, &more.object);
         first(&mut self.parking, &more.parking);
         first(&mut self.manager, &more.manager);
+        first(&mut self.relieved, &more.relieved);
         self.kernel.extend(&more.kernel);
     }
 }
@@ -284,6 +290,22 @@ pub struct KernelWork {
     /// What it is called.
     pub name: String,
     /// Parts of its functions' names.
+    pub parts: Vec<String>,
+}
+
+/// Causes that variants which fit any program may relieve.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Relieved {
+    /// By which kind of relief.
+    pub by: Relief,
+    /// Their kinds.
+    pub kinds: Vec<CauseKind>,
+    /// Prefixes of the frames that name them.
+    #[serde(default)]
+    pub prefixes: Vec<String>,
+    /// Parts of the same. Any frame, where neither is given.
+    #[serde(default)]
     pub parts: Vec<String>,
 }
 

@@ -31,7 +31,7 @@ const LEAST_CODE: f64 = 0.25;
 const MOSTLY: f64 = 0.8;
 
 /// Less time than this in which nothing runs is not worth a word.
-const LEAST_HAND_OVER: f64 = 0.1;
+const LEAST_CONVOY: f64 = 0.1;
 
 /// Everything that describing a cause needs.
 pub(crate) struct Context<'a> {
@@ -196,7 +196,7 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
         least: Seconds(finite(least)),
         least_at: context.accounts.reference_level,
         cores: loss.lost.value,
-        code: telling(&code, quotient(now - least, now)),
+        code: code_of_extra(&code, quotient(now - least, now)),
     };
     let name = what.name.clone();
     Cause {
@@ -227,7 +227,7 @@ fn key_and_path(stacks: &Stacks<'_>, name: &Name) -> (CauseKey, String) {
 /// What the code of a function does that makes its extra CPU, `extra` of all that it takes. One
 /// that spins or takes cache lines from others stands for it from half of it on. Half of all code
 /// reads memory whatever it does, so that has to be nearly all that the function does.
-fn telling(code: &BTreeMap<CodeKind, f64>, extra: f64) -> Option<CodeShare> {
+fn code_of_extra(code: &BTreeMap<CodeKind, f64>, extra: f64) -> Option<CodeShare> {
     if extra <= 0.0 {
         return None;
     }
@@ -305,11 +305,11 @@ fn spun_for(context: &Context<'_>, cause: Cause, group: usize) -> Cause {
 /// The share of the time in which nothing runs because what is waited for passes to a thread that
 /// has to wake first: more idles than all cores but one, while next to none of the clients wait for
 /// anything else. Whoever had it would run, or be blocked on something.
-fn handed_over(row: &Row, balance: &Balance, group: usize) -> Option<Ratio> {
+fn convoy(row: &Row, balance: &Balance, group: usize) -> Option<Ratio> {
     let share = balance.idle[group] - (balance.total - 1.0);
     let elsewhere = row.blocked.iter().sum::<f64>() - row.blocked[group];
     let several = row.clients >= 2.0 && row.blocked[group] > 0.0;
-    (several && share >= LEAST_HAND_OVER && elsewhere < HALF * share).then_some(Ratio(share))
+    (several && share >= LEAST_CONVOY && elsewhere < HALF * share).then_some(Ratio(share))
 }
 
 fn wait_evidence(
@@ -334,7 +334,7 @@ fn wait_evidence(
         mean: Seconds(mean),
         holder: holder.copied().filter(|(_, share)| share.0 > 0.0),
         polls: what.kind == CauseKind::Other && what.key.frame == WaitReason::Timer.as_str(),
-        handed_over: handed_over(&context.account.row, balance, group),
+        convoy: convoy(&context.account.row, balance, group),
         after_wake: None,
         objects: tally(what.objects),
     }

@@ -2,8 +2,8 @@
 //! a program and what it waits for. All of them are in `names.toml`, to which a recipe may add;
 //! here is what they mean.
 
-use kneepoint_vocab::Frame;
-use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Parking, Runtime};
+use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Parking, Relieved, Runtime};
+use kneepoint_vocab::{CauseKey, Frame, Relief};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Base name under which kernel frames are recorded.
@@ -230,6 +230,17 @@ impl Catalogue {
         let does = |parts: &[String]| functions.iter().any(|function| holds(function, parts));
         let found = self.0.kernel.work.iter().find(|work| does(&work.parts));
         found.map(|work| work.name.as_str())
+    }
+
+    /// What may relieve a cause, whichever program it is of.
+    pub(crate) fn relief(self, key: &CauseKey) -> Option<Relief> {
+        let named = |row: &Relieved| {
+            row.prefixes.is_empty() && row.parts.is_empty()
+                || begins(&key.frame, &row.prefixes)
+                || holds(&key.frame, &row.parts)
+        };
+        let mut rows = self.0.relieved.iter();
+        rows.find(|row| row.kinds.contains(&key.kind) && named(row)).map(|row| row.by)
     }
 
     /// Whether requests come or answers go by the system call.

@@ -1,7 +1,8 @@
 //! Which kinds of causes of a run can be relieved from outside, by variants that fit any program.
 
-use kneepoint_vocab::findings::{Cause, CauseKind};
-use kneepoint_vocab::{CauseKey, Relief};
+use crate::frames::names::Catalogue;
+use kneepoint_vocab::Relief;
+use kneepoint_vocab::findings::Cause;
 
 /// Each kind of relief that one of these causes asks for, in their order, with the names of those
 /// causes.
@@ -9,7 +10,7 @@ use kneepoint_vocab::{CauseKey, Relief};
 pub fn reliefs<'a>(causes: impl Iterator<Item = &'a Cause>) -> Vec<(Relief, Vec<String>)> {
     let mut all: Vec<(Relief, Vec<String>)> = Vec::new();
     for cause in causes {
-        let Some(relief) = of(&cause.key) else { continue };
+        let Some(relief) = Catalogue::built_in().relief(&cause.key) else { continue };
         match all.iter_mut().find(|(known, _)| *known == relief) {
             Some((_, names)) => names.push(cause.name.to_string()),
             None => all.push((relief, vec![cause.name.to_string()])),
@@ -18,26 +19,11 @@ pub fn reliefs<'a>(causes: impl Iterator<Item = &'a Cause>) -> Vec<(Relief, Vec<
     all
 }
 
-fn of(key: &CauseKey) -> Option<Relief> {
-    let begins = |word: &str| key.frame.starts_with(word);
-    let names = |word: &str| key.frame.contains(word);
-    match key.kind {
-        CauseKind::Lock | CauseKind::Function if begins("malloc") || begins("_int_") => {
-            Some(Relief::Malloc)
-        }
-        CauseKind::KernelLock | CauseKind::Kernel | CauseKind::Other
-            if names("mmap_lock") || names("page fault") || names("munmap") || names("madvise") =>
-        {
-            Some(Relief::Faults)
-        }
-        CauseKind::Scheduler => Some(Relief::WakeUps),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_vocab::CauseKey;
+    use kneepoint_vocab::findings::CauseKind;
 
     #[test]
     fn causes_ask_for_what_relieves_them() {
@@ -52,7 +38,8 @@ mod tests {
             (CauseKind::Scheduler, "scheduler", Some(Relief::WakeUps)),
             (CauseKind::Generator, "malloc", None),
         ] {
-            assert_eq!(of(&CauseKey::new(kind, frame, "")), relief, "{kind:?} {frame}");
+            let known = Catalogue::built_in();
+            assert_eq!(known.relief(&CauseKey::new(kind, frame, "")), relief, "{kind:?} {frame}");
         }
     }
 }

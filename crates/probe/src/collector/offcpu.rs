@@ -64,14 +64,15 @@ pub(crate) fn by_mark(records: &[WaitRecord]) -> BTreeMap<u64, (WaitId, u64)> {
     records.iter().map(|record| (record.id, (record.wait, record.blocked))).collect()
 }
 
+/// Blocked time that a marked wait of this length stands for, in ns.
+#[allow(clippy::cast_precision_loss, reason = "an estimate; 2^53 ns are 104 days")]
+fn stands_for(mark: &MarkedStack, blocked: u64) -> f64 {
+    blocked as f64 * (1_u64 << 32) as f64 / mark.p.max(1) as f64
+}
+
 /// Weighted stacks of the window, and the marks without a known wait. Who ended a wait was
 /// looked for in this share of the wake-ups.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "weights are estimates; 2^53 ns are 104 days"
-)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "estimates, positive")]
 pub(crate) fn weights(
     marked: &[MarkedStack],
     waits: &BTreeMap<u64, (WaitId, u64)>,
@@ -90,7 +91,7 @@ pub(crate) fn weights(
             _ => (StackKind::Waker, wakers_share.max(1e-6)),
         };
         let entry = sums.entry((kind, mark.stack, wait_key(wait, objects))).or_insert((0.0, 0));
-        entry.0 += *blocked as f64 * (1_u64 << 32) as f64 / mark.p.max(1) as f64 / share;
+        entry.0 += stands_for(mark, *blocked) / share;
         entry.1 += 1;
     }
     let weight = |((kind, stack, wait), (weight, count)): ((_, _, _), (f64, u64))| StackWeight {
@@ -104,12 +105,7 @@ pub(crate) fn weights(
 }
 
 /// For each key the thread that ended most of its waits.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "weights are estimates; 2^53 ns are 104 days"
-)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "estimates, positive")]
 pub(crate) fn wakers(
     marked: &[MarkedStack],
     waits: &BTreeMap<u64, (WaitId, u64)>,
@@ -119,8 +115,7 @@ pub(crate) fn wakers(
     for mark in marked.iter().filter(|mark| mark.kind == WAKE) {
         let Some((wait, blocked)) = waits.get(&mark.id) else { continue };
         let by = ended.entry(wait_key(wait, &harvest.objects)).or_default();
-        *by.entry(mark.taken_in).or_default() +=
-            *blocked as f64 * (1_u64 << 32) as f64 / mark.p.max(1) as f64;
+        *by.entry(mark.taken_in).or_default() += stands_for(mark, *blocked);
     }
     let known: BTreeMap<u32, &Thread> =
         harvest.threads.iter().map(|(tid, thread)| (*tid, thread)).collect();

@@ -63,7 +63,7 @@ fn view<'a>(findings: &Findings, cause: &'a Cause, rank_here: usize) -> CauseVie
         rank: rank_here,
         fragment: format!("cause-{rank_here}"),
         class,
-        kind: words::sort_word(cause),
+        kind: words::word_of(cause),
         share: number::percent(&cause.share),
         bar: share_bar(cause),
         facts: facts(cause),

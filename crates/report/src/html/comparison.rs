@@ -1,7 +1,7 @@
 //! Runs beside each other as one self-contained page: their curves in one picture, tables of
 //! ratios, what an operation costs, and what is not alike.
 
-use super::curve::{reading, round_tick};
+use super::curve::{rates, reading};
 use super::frame::{self, section};
 use super::markup::{Markup, Tag, apart, label, line, path, picture};
 use super::scale::{Scale, ceiling};
@@ -179,13 +179,7 @@ impl<'a> Plot<'a> {
     }
 
     fn grid(&self) -> Markup {
-        let mut out = Markup::default();
-        for tick in self.y.ticks(5) {
-            let y = self.y.at(tick);
-            out.push(&line("grid", self.left, y, self.right, y));
-            let words = if tick > 0.0 { number::plain(tick) } else { "0".to_owned() };
-            out.push(&label("tick end", self.left - 7.0, y + 4.0, &round_tick(&words)));
-        }
+        let mut out = rates(&self.y, self.left, self.right);
         let ticks: Vec<(f64, String)> =
             self.x.iter().map(|(clients, x)| (*x, clients.to_string())).collect();
         for ((x, words), _) in ticks.iter().zip(apart(&ticks, None)).filter(|(_, shown)| *shown) {

@@ -116,7 +116,7 @@ fn threads(profile: &Profile) -> Markup {
 
 fn cause(one: &ProfileCause) -> Markup {
     let cause = &one.cause;
-    let heading = format!("{}: {}", words::sort_word(cause), cause.name);
+    let heading = format!("{}: {}", words::word_of(cause), cause.name);
     let said = format!(
         "{} cores, {} threads wait. {}.",
         number::cores(&cause.lost),

@@ -156,7 +156,7 @@ fn cause(one: &ProfileCause, rank: usize, width: usize) -> Vec<Line> {
     let cause = &one.cause;
     let lost = format!("{} cores", number::cores(&cause.lost));
     let head = Line::new(Style::Plain, &format!("  {rank}  "))
-        .then(Style::Kind(words::cause_line(cause.kind)), words::sort_word(cause))
+        .then(Style::Kind(words::cause_line(cause.kind)), words::word_of(cause))
         .plain("  ");
     let column = width.saturating_sub(text::columns(&lost));
     let room = column.saturating_sub(head.columns() + 2);

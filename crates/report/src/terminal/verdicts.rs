@@ -27,7 +27,7 @@ pub(super) fn causes(
     let lost = loss.map(|loss| format!(": {}", loss.sentence())).unwrap_or_default();
     let mut lines = vec![title(&format!("Why{lost}"), most, findings.causes.len())];
     let shown = findings.causes.iter().take(most);
-    let kinds = shown.clone().map(|cause| words::sort_word(cause).len()).max().unwrap_or(0);
+    let kinds = shown.clone().map(|cause| words::word_of(cause).len()).max().unwrap_or(0);
     for (index, cause) in shown.enumerate() {
         let (first, unsaid) = first_line(findings, cause, index + 1, kinds, width);
         lines.extend(first);
@@ -83,7 +83,7 @@ fn first_line(
     if let Some(position) = position {
         name += &format!(", from {}", position + 1);
     }
-    let kind = words::sort_word(cause);
+    let kind = words::word_of(cause);
     let narrow = width < NARROW;
     let head = Line::new(Style::Plain, &format!("  {rank}  "))
         .then(Style::Kind(words::cause_line(cause.kind)), kind)

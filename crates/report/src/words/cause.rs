@@ -128,7 +128,7 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
     if wait.polls {
         text += "; they sleep for a time of their own and look again (polling)";
     }
-    if let Some(share) = wait.handed_over {
+    if let Some(share) = wait.convoy {
         text += &format!(
             "; {} of the time no core runs: it is handed to a thread that has to wake (a convoy)",
             sentence::percent(share)
@@ -177,7 +177,7 @@ mod tests {
                 mean: Seconds(21.7e-6),
                 holder: Some((HolderState::Running, Ratio(0.9))),
                 polls: objects > 2,
-                handed_over: (objects > 2).then_some(Ratio(0.27)),
+                convoy: (objects > 2).then_some(Ratio(0.27)),
                 after_wake: (objects > 2).then_some(Ratio(0.71)),
                 objects,
             };

@@ -167,7 +167,7 @@ pub(crate) const fn line_word(kind: LineKind) -> &'static str {
 }
 
 /// The word for what a cause is: what its code does, where that is known, else its kind.
-pub(crate) fn sort_word(cause: &Cause) -> &'static str {
+pub(crate) fn word_of(cause: &Cause) -> &'static str {
     match cause.evidence.charge.code() {
         Some(CodeKind::Spin) => "spin",
         Some(CodeKind::Atomic) => "cache line",

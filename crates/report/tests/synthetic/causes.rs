@@ -153,7 +153,7 @@ fn lock() -> Cause {
         mean: Seconds(22.4e-6),
         holder: Some((HolderState::Running, Ratio(0.71))),
         polls: false,
-        handed_over: None,
+        convoy: None,
         after_wake: None,
         objects: 2,
     };

@@ -125,7 +125,7 @@ pub struct WaitEvidence {
     pub polls: bool,
     /// Share of the time in which no core runs, since it is handed to a thread that has to wake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handed_over: Option<Ratio>,
+    pub convoy: Option<Ratio>,
     /// Share of the waits of threads that were just woken from a condition, and want the lock back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_wake: Option<Ratio>,

@@ -134,13 +134,7 @@ impl<'a> Plot<'a> {
     }
 
     fn grid(&self) -> Markup {
-        let mut out = Markup::default();
-        for tick in self.y.ticks(5) {
-            let y = self.y.at(tick);
-            out.push(&line("grid", self.left, y, self.right, y));
-            let words = if tick > 0.0 { number::plain(tick) } else { "0".to_owned() };
-            out.push(&label("tick end", self.left - 7.0, y + 4.0, &round_tick(&words)));
-        }
+        let mut out = rates(&self.y, self.left, self.right);
         let axis = self.series.axis;
         let ticks: Vec<(f64, String)> =
             self.x.iter().map(|(level, x)| (*x, axis.tick(*level))).collect();
@@ -385,6 +379,18 @@ pub(super) fn mark(verdict: Verdict, x: f64, y: f64) -> Markup {
 
 fn treated(findings: &Findings) -> impl Iterator<Item = &Effect> {
     findings.effects.iter().filter(|effect| effect.role == VariantRole::Treatment)
+}
+
+/// Lines across a picture at round rates, from `left` to `right`, with their numbers before them.
+pub(super) fn rates(y: &Scale, left: f64, right: f64) -> Markup {
+    let mut out = Markup::default();
+    for tick in y.ticks(5) {
+        let at = y.at(tick);
+        out.push(&line("grid", left, at, right, at));
+        let words = if tick > 0.0 { number::plain(tick) } else { "0".to_owned() };
+        out.push(&label("tick end", left - 7.0, at + 4.0, &round_tick(&words)));
+    }
+    out
 }
 
 /// A tick's number without decimals that say nothing: `5.00k` is `5k`.

@@ -1,0 +1,191 @@
+//! What a cause's code does, who ends its waits, and what a wait says of itself.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod common;
+
+use common::*;
+use kneepoint_analysis::analyse;
+use kneepoint_vocab::findings::{Cause, CauseKind, Charge, CodeShare, WaitEvidence};
+use kneepoint_vocab::units::Nanos;
+use kneepoint_vocab::*;
+
+/// Stack of `common::stacks` that spins, and the one of waiters for the mutex.
+const SPIN: usize = 4;
+const MUTEX: usize = 2;
+
+fn frames(functions: &[&str]) -> Vec<Frame> {
+    let module = |function: &str| if function.starts_with('_') { "libc.so.6" } else { "app" };
+    let frame = |function: &&str| Frame {
+        function: (*function).to_owned(),
+        module: module(function).to_owned(),
+    };
+    functions.iter().map(frame).collect()
+}
+
+/// Two clients of which the second adds `extra` cores of CPU in `spin`.
+fn dearer(clients: u32, extra: f64) -> Cell {
+    if clients == 1 {
+        return Cell { on_cpu: vec![(0, 1.0)], ..Cell::default() };
+    }
+    Cell {
+        system: 2.0,
+        idle_uncharged: 0.0,
+        on_cpu: vec![(0, 2.0 - extra), (SPIN as u32, extra)],
+        ..Cell::default()
+    }
+}
+
+/// Clients that wait for one lock, which nobody gets on `idle` cores.
+fn waiting(clients: u32, idle: f64) -> Cell {
+    if clients == 1 {
+        return Cell::default();
+    }
+    Cell {
+        throughput: 500.0,
+        system: 2.0 - idle,
+        idle_lock: idle,
+        idle_uncharged: 0.0,
+        blocked: f64::from(clients) - (2.0 - idle),
+        on_cpu: vec![(0, 2.0 - idle)],
+        waits: 500.0,
+        ..Cell::default()
+    }
+}
+
+fn first(record: &RunRecord) -> Cause {
+    analyse(record).causes.into_iter().next().expect("something is lost")
+}
+
+fn code(cause: &Cause) -> Option<CodeShare> {
+    match &cause.evidence.charge {
+        Charge::Function { code, .. } => *code,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn wait(cause: &Cause) -> WaitEvidence {
+    match &cause.evidence.charge {
+        Charge::Wait { wait } => *wait,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_function_that_spins_is_said_to_spin_and_where_it_stands() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, |clients| dearer(clients, 0.8));
+    assert_eq!(code(&first(&record)), None, "nothing is known of its code");
+    record.stacks[SPIN].code = CodeKind::Spin;
+    record.stacks[SPIN].sources = vec![SourceLine {
+        function: "spin".to_owned(),
+        module: "app".to_owned(),
+        file: "/src/lock.c".to_owned(),
+        line: 12,
+    }];
+    let cause = first(&record);
+    assert_eq!((cause.kind, cause.name.to_string().as_str()), (CauseKind::Function, "spin"));
+    let found = code(&cause).unwrap();
+    assert_eq!(found.kind, CodeKind::Spin);
+    assert!((found.share.0 - 1.0).abs() < 1e-9, "{found:?}");
+    assert_eq!(cause.source.unwrap().line, 12);
+}
+
+#[test]
+fn a_little_of_a_function_s_code_says_nothing_of_what_it_takes_more_for() {
+    let mut record = empty(&[1, 2], 2);
+    sweep(&mut record, 5, |clients| dearer(clients, 0.8));
+    // The same function by another stack, an eighth of the time at an atomic instruction.
+    let id = StackId(record.stacks.len() as u32);
+    let atomic = StackRecord { id, code: CodeKind::Atomic, ..record.stacks[SPIN].clone() };
+    record.stacks.push(atomic);
+    for trial in record.trials.iter_mut().filter(|trial| trial.id.level.clients == 2) {
+        let fact = |stack, weight| {
+            let kind = StackKind::OnCpu;
+            let weight = Nanos(weight);
+            Fact::Stack(StackWeight { kind, stack, wait: None, weight, count: 1 })
+        };
+        trial.facts.push(fact(id, 115_000_000));
+    }
+    let cause = first(&record);
+    assert_eq!((cause.name.to_string().as_str(), code(&cause)), ("spin", None));
+    record.stacks[SPIN].code = CodeKind::Memory;
+    assert_eq!(code(&first(&record)).unwrap().kind, CodeKind::Memory, "nearly all of it");
+}
+
+#[test]
+fn a_lock_that_idles_more_than_all_cores_but_one_is_a_convoy() {
+    let of = |idle| {
+        let mut record = empty(&[1, 4], 4);
+        sweep(&mut record, 5, |clients| waiting(clients, idle));
+        wait(&first(&record)).convoy
+    };
+    assert!((of(1.3).unwrap().0 - 0.3).abs() < 0.02, "{:?}", of(1.3));
+    assert_eq!(of(0.9), None, "its holder runs");
+}
+
+#[test]
+fn threads_just_woken_that_want_the_lock_back_are_told_from_others() {
+    let mut record = empty(&[1, 4], 4);
+    sweep(&mut record, 5, |clients| waiting(clients, 0.9));
+    assert_eq!(wait(&first(&record)).after_wake, None);
+    record.stacks[MUTEX].frames = frames(&[
+        "__lll_lock_wait",
+        "__pthread_mutex_cond_lock",
+        "__pthread_cond_wait",
+        "next",
+        "main",
+    ]);
+    let cause = first(&record);
+    assert_eq!(cause.kind, CauseKind::Lock);
+    assert!(wait(&cause).after_wake.unwrap().0 > 0.99);
+}
+
+/// Clients that wait for a condition which `waker` ends, `ended` of every 10.
+fn answered(waker: ThreadRole, ended: u64) -> Cause {
+    let mut record = empty(&[1, 4], 4);
+    sweep(&mut record, 5, |clients| waiting(clients, 0.9));
+    record.stacks[MUTEX].frames = frames(&["__pthread_cond_wait", "request", "main"]);
+    for trial in &mut record.trials {
+        let keys = trial.facts.iter_mut().filter_map(|fact| match fact {
+            Fact::Wait(wait) => Some(&mut wait.key),
+            Fact::Stack(stack) => stack.wait.as_mut(),
+            _ => None,
+        });
+        keys.for_each(|key| key.reason = WaitReason::Condition);
+        let key = WaitKey {
+            reason: WaitReason::Condition,
+            ..common::key(0x1000 + u64::from(trial.id.start) * 0x100)
+        };
+        let role = Some(waker);
+        let (ended, of) = (Nanos(ended), Nanos(10));
+        let name = "office".to_owned();
+        trial.facts.push(Fact::Waker(Waker { key, tid: 7, name, role, ended, of }));
+        let (cpu, over) = (Nanos(640), Nanos(1000));
+        let name = "office".to_owned();
+        trial.facts.push(Fact::Task(TaskCpu { owner: TaskOwner::System, name, tid: 7, cpu, over }));
+    }
+    first(&record)
+}
+
+#[test]
+fn one_thread_that_ends_nearly_all_waits_is_named_with_how_busy_it_is() {
+    let cause = answered(ThreadRole::Other, 9);
+    assert_eq!(cause.kind, CauseKind::Thread);
+    let by = cause.evidence.woken_by.unwrap();
+    assert_eq!(by.name, "office");
+    assert!((by.share.0 - 0.9).abs() < 1e-9 && (by.busy.0 - 0.64).abs() < 1e-9, "{by:?}");
+    assert!(answered(ThreadRole::Other, 7).evidence.woken_by.is_none(), "it is one of several");
+    assert!(answered(ThreadRole::Client, 10).evidence.woken_by.is_none(), "clients wake clients");
+}
+
+#[test]
+fn a_lock_is_found_where_no_sample_fell_on_a_core() {
+    let mut record = empty(&[1, 4], 4);
+    // With one client there is none, so that nothing is known of what the lock's own code cost.
+    let on_cpu = |clients| if clients == 1 { vec![] } else { vec![(1, 0.5), (0, 0.6)] };
+    sweep(&mut record, 5, |clients| Cell { on_cpu: on_cpu(clients), ..waiting(clients, 0.9) });
+    let cause = first(&record);
+    assert_eq!(cause.kind, CauseKind::Lock);
+    assert!(cause.lost.value.0 > 0.8, "{:?}", cause.lost);
+}
