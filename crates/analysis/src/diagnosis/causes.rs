@@ -26,7 +26,7 @@ const LEAST_WORK: f64 = 0.01;
 /// Code that is so much of a function's extra CPU is what it takes more for.
 const HALF: f64 = 0.5;
 /// Less of it is not worth a word.
-const LEAST_CODE: f64 = 0.25;
+const LEAST_CODE: f64 = 0.1;
 /// Code that is so much of a function is all that it does.
 const MOSTLY: f64 = 0.8;
 

@@ -87,7 +87,7 @@ impl SymbolTable {
     pub(crate) fn bears(&self, address: u64, name: &str) -> bool {
         self.functions.find(address).is_some_and(|found| {
             let aliases = self.functions.holding(address).filter(|s| s.address == found.address);
-            aliases.map(Symbol::source_name).any(|alias| alias == name)
+            aliases.map(Symbol::source_name).any(|alias| alias == name || is_plainly(alias, name))
         })
     }
 
@@ -95,6 +95,17 @@ impl SymbolTable {
     pub(crate) fn variable(&self, address: u64) -> Option<(&str, u64)> {
         self.variables.find(address).map(|symbol| (&*symbol.name, symbol.address))
     }
+}
+
+/// Whether `symbol` reads as a function called `name` of some type or space: of functions of types
+/// without linkage, such as what runs a closure in a thread, GCC notes no more than that.
+fn is_plainly(symbol: &str, name: &str) -> bool {
+    if !symbol.starts_with("_Z") || name.starts_with("_Z") {
+        return false;
+    }
+    let read = readable(symbol);
+    let before = read.rfind('(').map_or(read.as_str(), |at| &read[..at]);
+    before.rsplit("::").next() == Some(name)
 }
 
 /// Symbols by address; aliases of one address with the best known last.
@@ -178,6 +189,15 @@ mod tests {
 
     fn function(address: u64, size: u64, name: &str) -> Symbol {
         Symbol { address, size, kind: Kind::Function, local: false, name: name.into() }
+    }
+
+    #[test]
+    fn a_closure_s_thread_bears_the_name_that_its_debug_information_has() {
+        let run = "_ZNSt6thread11_State_implINS_8_InvokerISt5tupleIJZ4mainEUlvE_EEEEE6_M_runEv";
+        let table = SymbolTable::new(vec![function(100, 10, run), function(200, 10, "_M_run")]);
+        assert!(table.bears(105, run) && table.bears(105, "_M_run"));
+        assert!(!table.bears(105, "_M_ru") && !table.bears(105, "main"));
+        assert!(table.bears(205, "_M_run") && !table.bears(205, run));
     }
 
     #[test]
