@@ -6,7 +6,10 @@
 
 mod build;
 mod check;
+mod live;
 mod names;
+#[cfg(test)]
+mod recorded;
 mod run;
 mod score;
 mod specimen;
@@ -15,6 +18,7 @@ mod truth;
 
 use anyhow::{Context, Result, bail, ensure};
 use build::Form;
+pub(crate) use live::live;
 use score::{Outcome, Scored};
 use specimen::Specimen;
 use std::fs;
@@ -22,7 +26,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 const FLAGS: &str = "--runs N, --seed S, --budget TIME, --forms LIST, --out DIR, --program FILE, \
-                     --again DIR, --write, --check, NAMES";
+                     --again DIR, --write, --check, NAMES; or --live alone";
 /// The variant that is the treated twin.
 const TREATED: &str = "treated";
 /// Where the tables go with `--write`, and what stands above them.
@@ -52,6 +56,9 @@ struct Options {
 /// # Errors
 /// A specimen cannot be built, or does nothing.
 pub(crate) fn run(flags: &[&str]) -> Result<()> {
+    if flags == ["--live"] {
+        return live();
+    }
     let options = parse(flags)?;
     let mut specimens = Specimen::all(&crate::root().join("specimens"))?;
     let known = |name: &String| specimens.iter().any(|specimen| specimen.name == *name);

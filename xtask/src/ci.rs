@@ -1,13 +1,22 @@
 //! Every check in one command; ends with what passed, what failed and what was skipped.
 
 use crate::bpf;
+use crate::faults;
 use crate::require;
 use crate::setup;
 use crate::tally::Tally;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Points of faults that may be not well on a machine with other work on it; they are printed.
+const STARVED: usize = 2;
+
+/// After so long no more points and specimens are begun: on a slow machine the tests come first.
+const LONGEST: Duration = Duration::from_secs(18 * 60);
+/// A minute or so for each of the specimens, where they have to be tried again.
+const SPECIMENS: Duration = Duration::from_secs(2 * 60);
 
 /// A Cargo command that has to succeed.
 struct Step {
@@ -39,12 +48,15 @@ pub(crate) fn run(with_setup: bool) -> Result<()> {
     if with_setup {
         setup::run();
     }
+    let begin = Instant::now();
     let mut failed = Vec::new();
     let mut tally = Tally::default();
     for step in &BEFORE_TESTS {
         timed(step.name, &mut failed, || cargo(step));
     }
     timed("test", &mut failed, || tests(&mut tally));
+    timed("accuracy", &mut failed, || specimens(&mut tally, left(begin)));
+    timed("faults", &mut failed, || points(&mut tally, left(begin)));
     for step in &AFTER_TESTS {
         timed(step.name, &mut failed, || cargo(step));
     }
@@ -107,6 +119,44 @@ fn tests(tally: &mut Tally) -> Result<()> {
     }
     tally.died();
     bail!("cargo test: {status}")
+}
+
+/// What is left of [`LONGEST`].
+fn left(begin: Instant) -> Duration {
+    LONGEST.saturating_sub(begin.elapsed())
+}
+
+/// A few specimens live, where the full collector can be had.
+fn specimens(tally: &mut Tally, left: Duration) -> Result<()> {
+    if left < SPECIMENS {
+        tally.skip_outside("specimens live", "the tests took so long that no time is left");
+        return Ok(());
+    }
+    if require::can_collect() {
+        return crate::accuracy::live();
+    }
+    tally.skip_outside("specimens live", "bpf is missing: no root, or a kernel without BTF");
+    Ok(())
+}
+
+/// Some hundred points of `cargo xtask faults`, on the program that the tests have built.
+fn points(tally: &mut Tally, left: Duration) -> Result<()> {
+    if let Some(lacking) = faults::lacking() {
+        tally.skip_outside("faults", &lacking);
+        return Ok(());
+    }
+    for lacking in faults::lacking_servers() {
+        tally.skip_outside("faults with servers", &format!("no {lacking}"));
+    }
+    let outcome = faults::check(left)?;
+    tally.points(outcome.well, outcome.not_well);
+    if outcome.left_out > 0 {
+        let reason = format!("no time was left for {} points", outcome.left_out);
+        tally.skip_outside("some faults", &reason);
+    }
+    // Each of them twice: what is starved of cores, and not by a fault of Kneepoint's, may be.
+    ensure!(outcome.not_well <= STARVED, "{} points are not well", outcome.not_well);
+    Ok(())
 }
 
 /// The committed eBPF object against its source: the hash always, the bytes where clang is.

@@ -1,5 +1,5 @@
 //! Developer commands: `cargo xtask ci`, `setup`, `tidy`, `bpf`, `ten`, `recipes`, `by-hand`,
-//! `programs`, `accuracy`, `bench-probe` and `faults`.
+//! `programs`, `accuracy`, `bench-probe`, `faults` and `dist`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -12,6 +12,7 @@ mod bench_probe;
 mod bpf;
 mod by_hand;
 mod ci;
+mod dist;
 mod error_rates;
 mod faults;
 #[path = "../../crates/rig/tests/support/leftovers.rs"]
@@ -32,8 +33,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  ci [--no-setup]           set up what tests need, then every check: fmt, clippy, tests, docs,
-                            tidy, the eBPF object
+  ci [--no-setup]           set up what tests need, then every check: fmt, clippy, tests, faults,
+                            docs, tidy, the eBPF object
   setup                     install what tests need and this machine lacks (Debian, as root)
   tidy                      the repository's own rules
   bpf [--check]             compile the eBPF object, or compare it with the committed one
@@ -66,16 +67,20 @@ cargo xtask COMMAND
           [--program FILE]
                             drive the same server with plain sysbench or pgbench, in turn with
                             runs of the release build, and compare throughput level by level
-  faults [--points N] [--seed S] [--only NUMBER] [--program FILE] [--within SECONDS]
-         [--results FILE]
-                            strike the debug build at N points (320) drawn from a seed: kills,
-                            failing system calls, programs that misbehave, damaged directories;
-                            begins none after so many seconds, and takes none that are in FILE
+  faults [--points N] [--seed S] [--only [SEED:]NUMBER] [--program FILE] [--within TIME]
+         [--at-once N] [--results FILE]
+                            strike the debug build at N points (324) drawn from a seed: kills,
+                            failing system calls, programs that misbehave, servers that die, hang
+                            or lie, damaged directories; begins none after TIME (170s, 3m), and
+                            takes none that are in FILE
   bench-probe [--loads pipe,pipe-one-cpu,block,mariadb]
               [--observers kneepoint,attached,bpftrace,perf] [--pairs N] [--seconds S]
               [--collector [NAME=]FILE]...
                             throughput with the collector, bpftrace and perf over throughput with
-                            nothing, as interleaved pairs; attached: our programs return at once";
+                            nothing, as interleaved pairs; attached: our programs return at once
+  dist [--out DIR] [--program FILE] [--static]
+                            a Debian package of the release build, with man pages and completions,
+                            in target/dist; --static: an archive of a build for musl instead";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -100,6 +105,7 @@ fn main() -> ExitCode {
         ["accuracy", flags @ ..] => accuracy::run(flags),
         ["error-rates", flags @ ..] => error_rates::run(flags),
         ["aa", flags @ ..] => aa::run(flags),
+        ["dist", flags @ ..] => dist::run(flags),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -57,6 +57,12 @@ fn present() -> Vec<String> {
     CAPABILITIES.iter().map(|(name, _)| *name).filter(|name| has(name)).map(Into::into).collect()
 }
 
+/// Whether the full collector can run here.
+pub(crate) fn can_collect() -> bool {
+    let has = present();
+    ["bpf", "perf"].iter().all(|name| has.iter().any(|one| one == name))
+}
+
 fn effective_capabilities(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     line.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok()).unwrap_or(0)

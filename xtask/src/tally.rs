@@ -55,6 +55,12 @@ impl Tally {
         self.outside += usize::from(self.skips.insert(skip));
     }
 
+    /// Points of faults, each of which is a check.
+    pub(crate) fn points(&mut self, well: usize, not_well: usize) {
+        self.passed += well;
+        self.failed += not_well;
+    }
+
     /// A test program died without a result line.
     pub(crate) fn died(&mut self) {
         self.failed = self.failed.max(1);
@@ -128,6 +134,13 @@ mod tests {
         let (mut tally, _) = tally("test result: ok. 2 passed; 0 failed; 0 ignored\n");
         tally.skip_outside("object", "no compiler");
         assert_eq!(tally.closing_line(), "2 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn points_count_like_tests() {
+        let (mut tally, _) = tally("test result: ok. 2 passed; 0 failed; 0 ignored\n");
+        tally.points(7, 1);
+        assert_eq!(tally.closing_line(), "9 passed, 1 failed, 0 skipped");
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | `quality` | how far can all that be relied on? |
 //! | `conclusions` | the story, clause by clause |
 //! | `profile`, `compare` | one level of what ran already; several runs side by side |
+//! | `recording` | slices and stacks as they are, for other tools |
 
 pub mod compare;
 mod conclusions;
@@ -27,6 +28,7 @@ mod number;
 mod price;
 pub mod profile;
 mod quality;
+pub mod recording;
 mod scaling;
 mod treatments;
 mod waits;
@@ -36,7 +38,7 @@ pub use treatments::reliefs::reliefs;
 use crate::diagnosis::causes::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{GeneratorLoss, LEAST_LOSS, Loss, Rules};
-use crate::diagnosis::{at_bound, causes, losses};
+use crate::diagnosis::{at_bound, causes, difference, losses};
 use crate::frames::names::Catalogue;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::accounts::{Account, Accounts};
@@ -59,7 +61,7 @@ use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::price::Price;
 use kneepoint_vocab::findings::{
     AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
-    Lost, Nameless, Severity, Superlinear, TaskLine, Unsteady,
+    Lost, Nameless, Severity, StackDifference, Superlinear, TaskLine, Unsteady,
 };
 use kneepoint_vocab::units::{Cores, Ratio};
 use kneepoint_vocab::{Findings, Level, RunRecord, StackKind, TrialRecord, VariantId, VariantRole};
@@ -129,6 +131,7 @@ impl Concluded<'_> {
         let Explained { causes, ledgers, lost, price } = explained;
         let story = why.story;
         let at_bound = why.at_bound(&limits);
+        let differences = why.differences(&sweep.curve, &compared.effects);
         let protocol = protocol::protocol(record, &measured, &sweep, compared.blocks);
         let collector = collector::collector(&measured, &why.stacks, story.level, compared.on_off);
         let caveats = caveats::caveats(&caveats::Drawn {
@@ -179,6 +182,7 @@ impl Concluded<'_> {
             causes,
             price,
             on_cpu: why.on_cpu(),
+            differences,
             effects: compared.effects,
             crosses: compared.crosses,
             generator: limits.generator,
@@ -432,5 +436,12 @@ impl Why<'_> {
     fn on_cpu(&self) -> Option<kneepoint_vocab::findings::FlameNode> {
         let slices = sweep_at(&self.slices, self.story.level);
         Evidence::new(&slices, &self.stacks).flame(|_, stack| stack.kind == StackKind::OnCpu)
+    }
+
+    /// Stacks of the best level beside the last, and of variants beside their base.
+    fn differences(&self, curve: &Curve, effects: &[Effect]) -> Vec<StackDifference> {
+        let (slices, stacks, groups) = (&self.slices, &self.stacks, &self.groups);
+        difference::Given { curve, effects, tried: self.tried, slices, stacks, groups }
+            .differences()
     }
 }

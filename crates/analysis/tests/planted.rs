@@ -417,13 +417,7 @@ fn waiting_in(record: &mut RunRecord, reason: WaitReason, frames: &[(&str, &str)
         module: (*module).to_owned(),
     };
     record.stacks[2].frames = frames.iter().map(frame).collect();
-    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
-        match fact {
-            Fact::Wait(wait) => wait.key.reason = reason,
-            Fact::Stack(StackWeight { wait: Some(key), .. }) => key.reason = reason,
-            _ => {}
-        }
-    }
+    wait_keys(record).for_each(|key| key.reason = reason);
 }
 
 #[test]

@@ -144,12 +144,7 @@ fn one_row() -> RunRecord {
             ..Cell::default()
         },
     });
-    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
-        let key = match fact {
-            Fact::Wait(wait) => &mut wait.key,
-            Fact::Stack(StackWeight { wait: Some(key), .. }) => key,
-            _ => continue,
-        };
+    for key in wait_keys(&mut record) {
         *key = WaitKey { reason: WaitReason::Poll, object: 0, object_name: None, syscall: 232 };
     }
     record
@@ -318,13 +313,7 @@ fn a_recipe_s_own_names_are_passed_over() {
 fn a_futex_wait_is_judged_by_its_stacks() {
     let mut record = wrapped();
     let raw = WaitReason::Futex { operation: 137, timed: false };
-    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
-        match fact {
-            Fact::Wait(wait) => wait.key.reason = raw,
-            Fact::Stack(StackWeight { wait: Some(key), .. }) => key.reason = raw,
-            _ => {}
-        }
-    }
+    wait_keys(&mut record).for_each(|key| key.reason = raw);
     let findings = analyse(&record);
     assert_eq!(lock(&findings).name.to_string(), "mutex in my_latch_take");
     let judged = analyse(&wrapped());

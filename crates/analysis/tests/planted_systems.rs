@@ -27,12 +27,7 @@ fn kernel_frames(functions: &[&str]) -> Vec<Frame> {
 /// The focus level's idle core-time becomes a wait of the clients for the next request.
 fn for_requests(record: &mut RunRecord) {
     record.plan.clients = Clients::Apart;
-    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
-        let key = match fact {
-            Fact::Wait(wait) => &mut wait.key,
-            Fact::Stack(StackWeight { wait: Some(key), .. }) => key,
-            _ => continue,
-        };
+    for key in wait_keys(record) {
         *key = WaitKey { reason: WaitReason::Socket, object: 0, object_name: None, syscall: 45 };
     }
 }
@@ -310,12 +305,7 @@ fn inode(spin: f64, sleep: f64) -> RunRecord {
             ..Cell::default()
         },
     });
-    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
-        let key = match fact {
-            Fact::Wait(wait) => &mut wait.key,
-            Fact::Stack(StackWeight { wait: Some(key), .. }) => key,
-            _ => continue,
-        };
+    for key in wait_keys(&mut record) {
         key.reason = WaitReason::KernelLock;
         key.syscall = 18;
     }
@@ -370,19 +360,14 @@ fn spinning_and_sleeping_for_one_kernel_lock_are_one_cause() {
     assert!(spins(lock).is_some() && lock.waits.is_some());
     let focus = findings.ledgers.iter().find(|l| l.level == findings.focus).unwrap();
     let lines = focus.core.lines.iter().filter(|l| l.cause.as_deref() == Some(lock.id.as_str()));
-    assert_eq!(lines.count(), 2, "idle for it, and spinning for it");
+    assert_eq!(lines.count(), 3, "idle for it, spinning for it, and the call that takes it");
 }
 
 #[test]
 fn spinning_belongs_to_a_lock_that_the_kernel_names() {
     let mut record = inode(0.6, 0.5);
-    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
-        match fact {
-            Fact::Wait(Wait { key, .. }) | Fact::Stack(StackWeight { wait: Some(key), .. }) => {
-                key.object_name = Some("inode rwsem".to_owned());
-            }
-            _ => {}
-        }
+    for key in wait_keys(&mut record) {
+        key.object_name = Some("inode rwsem".to_owned());
     }
     let findings = analyse(&record);
     let lock = the_inode(&findings);

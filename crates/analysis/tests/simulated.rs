@@ -2,11 +2,11 @@
 //! that is calibrated from the run alone forecasts what the true one does.
 
 use kneepoint_analysis::analyse;
-use kneepoint_model::calibrate::{Asked, Observed, Oracle, calibrate, next};
+use kneepoint_model::calibrate::{Asked, Observed, Oracle, Tried, calibrate, next};
 use kneepoint_model::recorded::record;
 use kneepoint_model::sweep::{Sweep, sweep};
 use kneepoint_model::twin::{Change, Twin};
-use kneepoint_vocab::findings::{Altered, CauseKind, Findings, LineKind};
+use kneepoint_vocab::findings::{Altered, CauseKind, Estimate, Findings, LineKind};
 use kneepoint_vocab::{Level, Ratio};
 
 /// Five visits to a lock of two thirds of a core's work, with sleeping and waking.
@@ -117,6 +117,19 @@ fn a_twin_calibrated_from_a_run_forecasts_what_the_true_one_does() {
         let near = if cores > 4 { 0.4 } else { 0.2 };
         assert!((said.throughput.0 / truth).ln().abs() < near, "{asked:?}: {said:?} {truth}");
     }
+    let at = |clients| Level { clients, cores: 4 };
+    let brought = truth(&gone, at(8)) / truth(&real, at(8));
+    let ratio = |part: f64| Ratio(part * brought);
+    let ratio = Estimate { value: ratio(1.0), low: ratio(0.97), high: ratio(1.03) };
+    let tried = Tried { level: at(8), ratio };
+    let near = oracle.ask_tried(at(8), &tried).expect("an answer");
+    let far = oracle.ask_tried(at(16), &tried).expect("an answer");
+    assert!((near.ratio.0 / brought - 1.0).abs() < 1e-9, "{near:?} {brought}");
+    let truth = truth(&gone, at(16));
+    assert!(far.low.0 < truth && truth < far.high.0, "{far:?} {truth}");
+    assert!(far.high.0 / far.low.0 > near.high.0 / near.low.0, "{near:?} {far:?}");
+    let none = Estimate { low: Ratio(0.0), ..ratio };
+    assert!(oracle.ask_tried(at(8), &Tried { ratio: none, ..tried }).is_err());
     let far = Asked { level: Level { clients: 8192, cores: 4 }, changes: Vec::new() };
     let said = oracle.ask(&far).expect_err("too far").to_string();
     assert!(said.contains("more than 8 times") && said.contains("1024"), "{said}");

@@ -164,6 +164,10 @@ pub(crate) struct RunArgs {
     /// Try two of the variants together too, and tell whether they add up; may be given again
     #[arg(long, value_name = "A,B")]
     pub(crate) cross: Vec<String>,
+    /// Measure again what the run in DIR measured, as a variant in the same random blocks; refused
+    /// where its program is gone or was built anew
+    #[arg(long, value_name = "DIR")]
+    pub(crate) against: Option<PathBuf>,
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) levels: Option<Vec<LevelSpec>>,
@@ -211,11 +215,12 @@ pub(crate) struct RunArgs {
 }
 
 /// What a run that goes on has from its beginning.
-const NOT_WITH_RESUME: [&str; 13] = [
+const NOT_WITH_RESUME: [&str; 14] = [
     "recipe",
     "command",
     "variant",
     "cross",
+    "against",
     "levels",
     "cores",
     "generator_cores",

@@ -28,6 +28,12 @@ const NOT_TRUSTWORTHY: u8 = 4;
 static MEMORY: kneepoint_machine::memory::OrExit = kneepoint_machine::memory::OrExit;
 
 fn main() -> ExitCode {
+    kneepoint_machine::memory::end_where_threads_have_none();
+    if let Some(kib) = kneepoint_machine::memory::stack_too_small() {
+        let problem = "its stack may take no more than";
+        print::error(&anyhow::anyhow!("{problem} {kib} KiB: raise the limit (ulimit -s 8192)"));
+        return ExitCode::from(ERROR);
+    }
     print::start_log();
     if let Err(error) = signals::outlive_full_files() {
         print::error(&error);

@@ -14,11 +14,24 @@ use std::io::{self, IsTerminal, Write};
 /// # Errors
 /// Where standard output cannot be written for any other reason.
 pub(crate) fn out(text: &str) -> anyhow::Result<()> {
+    bytes(text.as_bytes())
+}
+
+/// The same of what may be no text.
+///
+/// # Errors
+/// As [`out`].
+pub(crate) fn bytes(bytes: &[u8]) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| anyhow::anyhow!("standard output: {error}")),
     }
+}
+
+/// Whether a person would see what is printed.
+pub(crate) fn is_to_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
 /// One line to standard error: what happened, where, what to do.

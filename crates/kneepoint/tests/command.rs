@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Sandbox, alone};
+use common::{Sandbox, alone, together};
 use kneepoint_vocab::findings::{Interaction, Verdict};
 use kneepoint_vocab::{Findings, Proven};
 use std::fs;
@@ -43,7 +43,7 @@ fn its_throughput_is_read_at_every_level() {
 /// A variant of one's own is tried, shown to be active or called unproven, and judged.
 #[test]
 fn variants_are_tried_proven_and_judged() {
-    let _alone = alone();
+    let _together = together();
     let sandbox = Sandbox::new();
     let bench = "#!/bin/sh\nsleep 0.9\necho rate: ${RATE:-1000}\n";
     for name in ["old", "new"] {
@@ -84,7 +84,7 @@ fn variants_are_tried_proven_and_judged() {
 /// Two variants of one's own, alone and together; and where and how the command runs.
 #[test]
 fn variants_are_crossed_and_threads_run_where_and_how_they_should() {
-    let _alone = alone();
+    let _together = together();
     let sandbox = Sandbox::new();
     let bench = "#!/bin/sh\nsleep 0.9\necho rate: $(( ${A:-10} * ${B:-100} ))\n";
     fs::write(sandbox.path("bench"), bench).unwrap();

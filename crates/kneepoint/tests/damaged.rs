@@ -209,6 +209,26 @@ fn a_reader_that_goes_away_is_no_error() {
     }
 }
 
+/// Colours go to terminals that know them.
+#[test]
+fn a_dumb_terminal_gets_no_colours() {
+    if Command::new("script").arg("--version").output().is_err() {
+        println!("SKIP a_dumb_terminal_gets_no_colours: script(1) is not installed");
+        return;
+    }
+    let sandbox = with_run();
+    let line = format!("{} report run", env!("CARGO_BIN_EXE_kneepoint"));
+    for (terminal, coloured) in [("dumb", false), ("xterm", true)] {
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        script.current_dir(sandbox.path("")).env("TERM", terminal).env_remove("NO_COLOR");
+        let output = script.stdin(Stdio::null()).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.contains("sqlite-shared-cache"), "{output:?}");
+        assert_eq!(printed.contains('\u{1b}'), coloured, "{terminal}: {printed:?}");
+    }
+}
+
 #[test]
 fn a_run_of_nothing_has_no_numbers() {
     let sandbox = Sandbox::new();

@@ -138,3 +138,30 @@ fn a_simulated_run_is_reported_calibrated_and_asked_what_if() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(wrong.status.code() == Some(1) && said.contains("pool"), "{said}");
 }
+
+#[test]
+fn a_variant_is_forecast_by_what_it_brought() {
+    let run = "../../fixtures/runs/sqlite-shared-cache";
+    let asked =
+        |words: &[&str]| kneepoint(&[&["predict", run, "--json", "--clients"], words].concat());
+    let said = json(&asked(&["2", "--variant", "private"]));
+    assert_eq!(said["variant"], "private page caches");
+    let own = |said: &Value, name: &str| {
+        said["twin"]["forecasts"][0][name].as_f64().unwrap_or_else(|| panic!("{name}: {said}"))
+    };
+    let plain = json(&asked(&["2"]));
+    let ratio = own(&said, "throughput") / own(&plain, "throughput");
+    assert!((own(&said, "ratio") / ratio - 1.0).abs() < 1e-9, "{said}");
+    assert!(own(&said, "ratio_low") > 1.0, "it was measured there: {said}");
+    let far = json(&asked(&["4", "--variant", "sqlite-private-cache"]));
+    let wide = |said: &Value| own(said, "ratio_high") / own(said, "ratio_low");
+    assert!(wide(&far) > wide(&said), "{far}");
+    for (name, why) in [("sqlite", "give more of it"), ("nothing", "no variant is called")] {
+        let refused = String::from_utf8(asked(&["2", "--variant", name]).stderr).expect("text");
+        assert!(refused.lines().count() == 1 && refused.contains(why), "{refused}");
+    }
+    let run = "../../fixtures/runs/treated-curve";
+    let refused = kneepoint(&["predict", run, "--variant", "private", "--clients", "64"]);
+    let said = String::from_utf8(refused.stderr).expect("text");
+    assert!(said.contains("2 levels with different"), "its own curve is continued: {said}");
+}

@@ -31,6 +31,9 @@ fn rounded(value: Value) -> Value {
 /// The findings without flame graphs, which hold one line a function.
 fn without_stacks(mut value: Value) -> Value {
     value["on_cpu"] = value["on_cpu"]["name"].take();
+    for difference in value["differences"].as_array_mut().into_iter().flatten() {
+        difference["root"] = difference["root"]["name"].take();
+    }
     for cause in value["causes"].as_array_mut().unwrap() {
         cause["stacks"] = cause["stacks"]["name"].take();
         cause["waker_stacks"] = cause["waker_stacks"]["name"].take();

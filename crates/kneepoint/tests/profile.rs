@@ -71,6 +71,11 @@ impl Queue {
         queue
     }
 
+    /// The same where it can be compiled.
+    fn sleeping(sandbox: &Sandbox) -> Option<Self> {
+        compiled(sandbox, "a thread of a process").then(|| Self::start(sandbox))
+    }
+
     fn pid(&self) -> String {
         self.0.id().to_string()
     }
@@ -197,6 +202,8 @@ fn a_lock_in_a_running_program_is_named_and_the_program_goes_on() {
         .map(|entry| entry.unwrap().metadata().unwrap().len())
         .sum();
     assert!(bytes < 1_000_000, "{bytes}");
+    let metrics = sandbox.run(&["report", "seen", "--format", "openmetrics"]);
+    assert!(metrics.out.contains("kneepoint_doing_threads{"), "{metrics:?}");
     let again = sandbox.run(&["report", "seen"]);
     assert_eq!(again.code, if reported.trustworthy { Some(0) } else { Some(4) }, "{again:?}");
     assert!(again.out.contains("held_work") && again.out.contains("What is waited for"));
@@ -278,6 +285,14 @@ fn a_command_is_started_watched_and_ended() {
     let short = ["profile", "--seconds", "9", "--out", "short", "--", "sleep", "0.8"];
     let ran = sandbox.run(&short);
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
+    // Another form takes the place of the summary, not of the directory and the page.
+    let words = ["profile", "--seconds", "1", "--out", "line", "--format", "perfetto"];
+    let ran = sandbox.run(&[&words[..], &["--", "./queue"]].concat());
+    assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
+    let line: Value = serde_json::from_str(&ran.out).unwrap();
+    let events = line["traceEvents"].as_array().unwrap();
+    assert!(events.iter().any(|one| one["ph"] == "X" && one["name"] == "window"), "{ran:?}");
+    assert!(sandbox.path("line/report.html").exists() && sandbox.path("line/end.json").exists());
     let gone = ["profile", "--out", "gone", "--", "./no-such-program"];
     assert_eq!(sandbox.run(&gone).code, Some(1));
 }
@@ -295,6 +310,47 @@ fn who_cannot_be_watched_is_refused_in_one_line() {
     refused(&["--cgroup", "no/such/group"], 1, &["no such control group"]);
     refused(&["--pid", "1", "--", "true"], 2, &["cannot be used with"]);
     sandbox.assert_clean(None, &[]);
+}
+
+/// What stands still, has ended, or is no program has its line, and is not touched.
+#[test]
+fn what_is_no_running_program_is_refused_in_one_line() {
+    let sandbox = Sandbox::new();
+    let refused = |pid: u32, reported: &str| {
+        sandbox.run(&["profile", "--pid", &pid.to_string()]).refused(1, &[reported]);
+    };
+    let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+    let state = |wanted: char| {
+        let file = format!("/proc/{}/stat", child.id());
+        eventually("its state", || {
+            let text = fs::read_to_string(&file).unwrap();
+            text.rsplit(") ").next().unwrap().starts_with(wanted)
+        });
+    };
+    let signal = |name: &str| {
+        let line = format!("kill -{name} {}", child.id());
+        assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+    };
+    signal("STOP");
+    state('T');
+    refused(child.id(), "is stopped");
+    state('T');
+    signal("KILL");
+    state('Z');
+    refused(child.id(), "a zombie");
+    child.wait().unwrap();
+    match fs::read_to_string("/proc/2/comm") {
+        Ok(name) if name.trim() == "kthreadd" => refused(2, "a thread of the kernel"),
+        _ => println!("SKIP what_is_no_running_program_is_refused_in_one_line: no kernel threads"),
+    }
+    let queue = Queue::sleeping(&sandbox);
+    if let Some(queue) = queue {
+        let threads = fs::read_dir(format!("/proc/{}/task", queue.pid())).unwrap();
+        let threads = threads.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let thread = threads.filter_map(|name| name.parse().ok()).max().unwrap();
+        refused(thread, "is a thread: give its process");
+        queue.ends_as_ever();
+    }
 }
 
 #[test]

@@ -138,6 +138,8 @@ fn a_recipe_that_makes_no_sense_is_reported_with_line_and_column() {
         (changed("sqlite-private-cache", "magic"), "4:15", "magic"),
         (changed("slice_ms = 100", "slice_ms = 0"), "17:12", "slice_ms"),
         (changed("[2, 2]", "[3, 2]"), "20:17", "[least, most]"),
+        (changed("[2, 2]", "[1, 2, 3]"), "20:17", "[least, most] (found 3 numbers)"),
+        (changed("[2, 2]", "[2]"), "20:17", "[least, most] (found 1 numbers)"),
         ("\u{0}".to_owned(), "1:", "recipe.toml"),
         (String::new(), "1:1", "name"),
     ];

@@ -103,7 +103,7 @@ fn a_run_goes_on_wherever_it_was_cut_off() {
     let trials = lines(&whole.join("trials.jsonl"));
     let all = trials.len();
     let warm = trials.iter().filter(|line| line.contains("warm-up")).count();
-    for slices in [0, warm, warm + 1, warm + (all - warm) / 2, all - 1] {
+    for slices in [0, warm + 1, warm + (all - warm) / 2] {
         let name = format!("cut-{slices}");
         cut(&whole, &sandbox.path(&name), slices);
         let done = sandbox.run(&["run", "--resume", &name]);

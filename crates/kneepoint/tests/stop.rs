@@ -41,6 +41,29 @@ fn one_signal_ends_a_command_that_hangs() {
     }
 }
 
+/// Somebody has stopped the guardian: it is not waited for, and all is put back without it.
+#[test]
+fn a_stopped_guardian_is_not_waited_for() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path("");
+    let script = format!("cd {}; : {{clients}}; touch begun; sleep 600", folder.display());
+    let child = started(&sandbox, &script);
+    let process = child.id();
+    eventually("the command has begun", || sandbox.path("begun").exists());
+    let is_guardian = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == b"guardian")
+    };
+    let guardian = sandbox.processes().into_iter().find(is_guardian).unwrap();
+    send("STOP", guardian);
+    send("INT", process);
+    let done = finished(child);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.err.contains("kneepoint: interrupted"), "{done:?}");
+    sandbox.assert_clean(Some(process), &["begun", "run"]);
+}
+
 /// A daemon of the command ends with it, whether the run ends in order or is killed.
 #[test]
 fn daemons_end_with_the_run() {
@@ -153,16 +176,44 @@ fn a_failure_on_the_way_says_where_the_rest_lies() {
     assert!(report.out.contains("\"trustworthy\": false"), "{report:?}");
 }
 
-/// Where no more processes may be had, that is said in a line.
+/// Where no more processes or threads may be had, that is said in a line. It takes somebody whose
+/// processes the kernel counts: root may have any number.
 #[test]
-fn without_processes_or_memory_there_is_one_line() {
+fn without_processes_there_is_one_line() {
+    if !common::is_root() {
+        println!("SKIP without_processes_there_is_one_line: needs root to become nobody");
+        return;
+    }
     let _alone = alone();
     let sandbox = Sandbox::new();
-    let memory = [55, 65, 75].map(|mib| format!("ulimit -v {}", mib * 1024));
-    let files = ["ulimit -n 12", "ulimit -n 24", "ulimit -f 0"].map(str::to_owned);
+    let arguments = ["run", "--tier", "fallback", "--budget", "3s", "--out", "run"];
+    let mut refused = 0;
+    for most in 1..=8 {
+        let asked = sandbox.as_nobody(&arguments);
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "prlimit"]);
+        command.arg(format!("--nproc={most}")).arg(asked.get_program()).args(asked.get_args());
+        let output = command.current_dir(sandbox.path("")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("panicked"), "{most}: {said}");
+        assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{most}: {output:?}");
+        refused += usize::from(output.status.code() == Some(1) && said.contains("kneepoint: "));
+        let _ = fs::remove_dir_all(sandbox.path("run"));
+    }
+    assert!(refused > 0, "eight processes are too many to be few");
+}
+
+/// Where no more files or memory may be had, that is said in a line.
+#[test]
+fn without_files_or_memory_there_is_one_line() {
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let memory = [55, 70].map(|mib| format!("ulimit -v {}", mib * 1024));
+    let files = ["-n 12", "-f 0", "-s 64"].map(|limit| format!("ulimit {limit}"));
     for limit in files.into_iter().chain(memory) {
         let program = env!("CARGO_BIN_EXE_kneepoint");
-        let line = format!("{limit}; exec {program} run --tier fallback --budget 3s --out run");
+        let line =
+            format!("{limit}; exec {program} run --tier fallback --levels 1 --budget 2s --out run");
         let mut shell = Command::new("sh");
         let output = shell.args(["-c", &line]).current_dir(sandbox.path("")).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

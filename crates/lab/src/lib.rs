@@ -4,6 +4,7 @@
 //! deciding when enough was.
 //!
 //! * [`options`]: what the caller asks for.
+//! * [`against`]: whether what an earlier run measured can be measured again.
 //! * [`mod@plan`]: options and a recipe to a [`kneepoint_vocab::Plan`].
 //! * [`order`]: the seeded random order of slices within blocks.
 //! * [`run()`]: the whole experiment; [`resume`]: the rest of one that was cut off.
@@ -12,6 +13,7 @@
 //! * [`store`]: writes the run directory; [`mod@open`]: reads it back.
 //! * [`regular`]: reads files that somebody else may have made.
 
+pub mod against;
 mod clock;
 mod disturbance;
 mod earlier;
@@ -38,7 +40,7 @@ pub use import::import;
 pub use open::open;
 pub use options::RunOptions;
 pub use plan::plan;
-pub use profile::{ProfileOptions, Subject, profile};
+pub use profile::{Counted, ProfileOptions, Subject, profile};
 pub use progress::{Progress, Silent};
 pub use run::{require, resumable, resume, run};
 pub use store::write_record;

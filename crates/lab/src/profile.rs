@@ -4,7 +4,10 @@
 //! Nothing is started, stopped, moved or raised, but for a command that was given to be started.
 //! What is written is a run directory as a run's: one variant, one level, a slice a window.
 
+mod ask;
 mod attached;
+mod container;
+mod counting;
 mod rate;
 mod subject;
 
@@ -16,6 +19,7 @@ use crate::slice::{self, Shape, Taken};
 use crate::store::{self, Store};
 use crate::watchdog::Watchdog;
 use anyhow::{Context as _, Result, anyhow, bail};
+use counting::Counter;
 use kneepoint_machine::proc::tasks;
 use kneepoint_probe::{Probe, ProbeOptions};
 use kneepoint_rig::undo::Undo;
@@ -29,12 +33,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use counting::Counted;
 pub use subject::Subject;
 
 /// Windows that a profile is divided into: enough for intervals, few enough to be cheap.
 const WINDOWS: u32 = 8;
 /// The least of a window: below it what begins and ends with it shows.
 const LEAST_WINDOW: Nanos = Nanos::from_millis(100);
+
+/// Calls a second above which what counting them costs is worth a word: 2 % of a core, at a
+/// microsecond each.
+const MANY_CALLS: f64 = 20_000.0;
 
 /// What a caller asks of a profile.
 #[derive(Debug)]
@@ -43,8 +52,8 @@ pub struct ProfileOptions {
     pub subject: Subject,
     /// For how long, all windows together.
     pub length: Nanos,
-    /// A command line that prints a count that only grows: the operations.
-    pub rate: Option<String>,
+    /// What counts operations, if anything does.
+    pub counted: Option<Counted>,
     /// Collector tier; the best available where absent.
     pub tier: Option<Tier>,
     /// The run directory to make.
@@ -71,32 +80,46 @@ pub fn profile(
         store::vacant(&options.directory)?;
     }
     // A wrong process is reported before anything is loaded into the kernel.
-    let found = options.subject.find()?;
-    if let Some(rate) = &options.rate {
-        rate::read(rate)?;
-    }
+    let whom = options.subject.find()?;
+    let asked = options.counted.as_ref();
+    let roots: Vec<u32> = whom.processes.iter().map(|one| one.pid).collect();
+    let running = !matches!(options.subject, Subject::Command(_));
+    let counter = Counter::begin(asked.filter(|_| running), &roots, false)?;
     let attach = ProbeOptions { tier: options.tier, stacks: true, cores: 0 };
-    let (probe, remarks) = Probe::attach(&attach)?;
+    let (probe, mut remarks) = Probe::attach(&attach)?;
     let mut started = None;
-    let attached = match &options.subject {
+    let mut attached = match &options.subject {
         Subject::Command(words) => {
             let (scratch, undo) = Undo::in_scratch(&options.server)?;
             let watchdog = Watchdog::begin(stop, &undo)?;
-            let attached = Attached::start(words, scratch.path(), &undo, options.rate.clone())?;
+            let attached = Attached::start(words, scratch.path(), &undo, asked)?;
             started = Some((watchdog, undo, scratch));
             attached
         }
-        _ => Attached::to(found, options.rate.clone()),
+        _ => Attached::to(whom, asked, counter),
     };
+    // Loading can take seconds, and numbers of processes are given again.
+    remarks.extend(attached.look_again()?);
     let plan = plan(options, &attached);
     let create = if options.numbered { Store::create_beside } else { Store::create };
     let store = create(&options.directory, host, &plan)?;
     for remark in &remarks {
         progress.remark(remark);
     }
-    let mut profiler =
-        Profiler { plan: &plan, attached, probe, store, clock: Clock::begin(), remarks };
-    let outcome = profiler.windows(progress, stop);
+    let mut profiler = Profiler {
+        plan: &plan,
+        attached,
+        probe,
+        store,
+        clock: Clock::begin(),
+        remarks,
+        sum: (0, Nanos(0)),
+        asked,
+    };
+    let outcome = profiler.windows(progress, stop).and_then(|why| {
+        profiler.were_calls()?;
+        Ok(why)
+    });
     let ended = profiler.end(outcome, stop);
     drop(started);
     ended
@@ -115,7 +138,7 @@ fn plan(options: &ProfileOptions, attached: &Attached) -> Plan {
     Plan {
         recipe: "profile".to_owned(),
         summary: attached.reported(),
-        operation: match options.rate {
+        operation: match options.counted {
             Some(_) => "operations".to_owned(),
             None => Plan::UNCOUNTED.to_owned(),
         },
@@ -159,6 +182,9 @@ struct Profiler<'a> {
     store: Store,
     clock: Clock,
     remarks: Vec<String>,
+    /// Operations so far, and how long they were counted.
+    sum: (u64, Nanos),
+    asked: Option<&'a Counted>,
 }
 
 impl Profiler<'_> {
@@ -202,6 +228,8 @@ impl Profiler<'_> {
         let taken =
             slice::take(&mut self.attached, Some(&mut self.probe), &shape, &self.clock, stop)?;
         let lives = self.attached.lives();
+        self.sum.0 += taken.output.operations;
+        self.sum.1 += taken.output.counted_over;
         // A scrap of a window says less than nothing beside whole ones.
         let scrap = taken.window.length.0 * 2 < self.plan.slice.0 && self.store.written() > 0;
         if !scrap {
@@ -209,6 +237,27 @@ impl Profiler<'_> {
             self.store.trial(&record, &stacks)?;
         }
         Ok(lives && !stop.load(Ordering::Relaxed))
+    }
+
+    /// What nobody calls says nothing of an operation, and what is called very often pays for that.
+    fn were_calls(&mut self) -> Result<()> {
+        let Some(Counted::Calls(wanted)) = self.asked else { return Ok(()) };
+        let (calls, seconds) = (self.sum.0, self.sum.1.seconds().0);
+        if calls == 0 && self.store.written() > 0 {
+            bail!(
+                "--operation: {wanted} was not called in {seconds:.1} s, so nothing can be said of \
+                 an operation: name a function that is, or leave it out"
+            );
+        }
+        #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+        let rate = calls as f64 / seconds.max(f64::MIN_POSITIVE);
+        if rate > MANY_CALLS {
+            self.remarks.push(format!(
+                "{wanted} was called {rate:.0} times a second; to be counted, each call takes its \
+                 thread a microsecond or two, which are in what is shown."
+            ));
+        }
+        Ok(())
     }
 
     fn early(&mut self, stop: &AtomicBool) -> StoppedBy {

@@ -2,9 +2,10 @@
 //! facts and judges nothing.
 //!
 //! A [`Probe`] is attached once, before the workload starts; each window is [`Probe::open`]ed and
-//! [`Probe::close`]d and yields an [`Observation`]. [`CpuMeter`] and [`Instruments`] need no
-//! probe.
+//! [`Probe::close`]d and yields an [`Observation`]. [`CpuMeter`], [`Instruments`] and [`calls`]
+//! need no probe.
 
+pub mod calls;
 pub mod capability;
 mod collector;
 pub mod host;

@@ -1,11 +1,12 @@
-//! The few system calls that no safe crate offers: raw `bpf()` map access, CPU clocks of other
-//! processes. All `unsafe` of the collectors lives in this file and in [`crate::collector`]'s
-//! `wire` room.
+//! The few system calls that no safe crate offers: raw `bpf()` map access, probes in programs, CPU
+//! clocks of other processes. All `unsafe` of the collectors lives in this file and in
+//! [`crate::collector`]'s `wire` room.
 
+use std::ffi::CStr;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 /// Plain structures exchanged with the kernel byte for byte.
@@ -26,13 +27,23 @@ pub(crate) fn read_wire<T: Wire>(bytes: &[u8]) -> Option<T> {
     Some(unsafe { head.as_ptr().cast::<T>().read_unaligned() })
 }
 
+const MAP_CREATE: u32 = 0;
 const MAP_LOOKUP: u32 = 1;
 const MAP_UPDATE: u32 = 2;
 const MAP_DELETE: u32 = 3;
 const MAP_NEXT_KEY: u32 = 4;
+const PROG_LOAD: u32 = 5;
 const PROG_TEST_RUN: u32 = 10;
 const MAP_DRAIN_BATCH: u32 = 25;
 const RUN_ON_CPU: u32 = 1;
+/// `BPF_MAP_TYPE_PERCPU_HASH` and `BPF_PROG_TYPE_KPROBE`.
+const PER_CPU_HASH: u32 = 5;
+const PROBE_PROGRAM: u32 = 2;
+/// `PERF_FLAG_FD_CLOEXEC` and `PERF_EVENT_IOC_SET_BPF`.
+const EVENT_CLOEXEC: libc::c_ulong = 1 << 3;
+const SET_PROGRAM: libc::c_ulong = 0x4004_2408;
+/// Words of `struct perf_event_attr` up to `sig_data` (PERF_ATTR_SIZE_VER7).
+const ATTRIBUTES: usize = 16;
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -74,6 +85,30 @@ struct TestRunCall {
     pad: u32,
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct MapCall {
+    kind: u32,
+    key_size: u32,
+    value_size: u32,
+    entries: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ProgramCall {
+    kind: u32,
+    count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel: u32,
+    flags: u32,
+}
+
 /// # Safety
 /// Every address in `call` must point to memory of the size that `command` reads or writes.
 unsafe fn bpf<A>(command: u32, call: &mut A) -> io::Result<()> {
@@ -81,6 +116,80 @@ unsafe fn bpf<A>(command: u32, call: &mut A) -> io::Result<()> {
     let done =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(call), size_of::<A>()) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The same of a command that makes something.
+///
+/// # Safety
+/// As [`bpf`]; `command` returns a new descriptor.
+unsafe fn bpf_new<A>(command: u32, call: &mut A) -> io::Result<OwnedFd> {
+    // SAFETY: the caller vouches for the addresses; `call` is a live structure of this size.
+    let made =
+        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(call), size_of::<A>()) };
+    // SAFETY: a descriptor that the call has just made, which nobody else has.
+    unsafe { own(made) }
+}
+
+/// # Safety
+/// What is not negative is a descriptor that nobody owns.
+unsafe fn own(made: libc::c_long) -> io::Result<OwnedFd> {
+    if made < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let made = i32::try_from(made).map_err(io::Error::other)?;
+    // SAFETY: the caller vouches for it.
+    Ok(unsafe { OwnedFd::from_raw_fd(made) })
+}
+
+/// A new map of counts by a number, with a count for each CPU.
+pub(crate) fn new_counts(entries: u32) -> io::Result<OwnedFd> {
+    let mut call =
+        MapCall { kind: PER_CPU_HASH, key_size: 4, value_size: 8, entries, ..MapCall::default() };
+    // SAFETY: no addresses are passed.
+    unsafe { bpf_new(MAP_CREATE, &mut call) }
+}
+
+/// Loads a program that runs where a probe is passed.
+pub(crate) fn load_probe_program(instructions: &[u64]) -> io::Result<OwnedFd> {
+    let license = c"GPL";
+    let mut call = ProgramCall {
+        kind: PROBE_PROGRAM,
+        count: u32::try_from(instructions.len()).map_err(io::Error::other)?,
+        instructions: instructions.as_ptr() as u64,
+        license: license.as_ptr() as u64,
+        ..ProgramCall::default()
+    };
+    // SAFETY: `count` instructions and a text that ends with 0, both only read.
+    unsafe { bpf_new(PROG_LOAD, &mut call) }
+}
+
+/// A probe at `offset` of a file, in whatever process maps it, that runs `program`; it is gone
+/// with the descriptor. `kind` is the number of the kernel's event source for that. While it is
+/// there, the counter at the offset `switch` of the file, where that is not 0, is one higher.
+pub(crate) fn open_probe(
+    kind: u32,
+    (file, offset, switch): (&CStr, u64, u32),
+    cpu: u32,
+    program: BorrowedFd<'_>,
+) -> io::Result<OwnedFd> {
+    let mut attributes = [0_u64; ATTRIBUTES];
+    let size = u64::try_from(size_of_val(&attributes)).map_err(io::Error::other)?;
+    attributes[0] = u64::from(kind) | size << 32;
+    attributes[1] = u64::from(switch) << 32;
+    attributes[7] = file.as_ptr() as u64;
+    attributes[8] = offset;
+    let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
+    // SAFETY: the attributes say their own size, they and the path outlive the call, and the
+    // kernel only reads them.
+    let made = unsafe {
+        let call = libc::SYS_perf_event_open;
+        libc::syscall(call, attributes.as_ptr(), -1, cpu, -1, EVENT_CLOEXEC)
+    };
+    // SAFETY: a descriptor that the call has just made, which nobody else has.
+    let event = unsafe { own(made)? };
+    // SAFETY: the request takes a descriptor, no address.
+    let set = unsafe { libc::ioctl(event.as_raw_fd(), SET_PROGRAM, program.as_raw_fd()) };
+    if set < 0 { Err(io::Error::last_os_error()) } else { Ok(event) }
 }
 
 fn address<T>(place: &T) -> u64 {

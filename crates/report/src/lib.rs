@@ -1,12 +1,13 @@
 //! Findings in the forms that people and programs read. One file a format.
 //!
-//! Everything here is a pure function of [`kneepoint_vocab::Findings`]: no clock, no file, no
+//! Everything here is a pure function of [`kneepoint_vocab::Findings`], or of a
+//! [`kneepoint_vocab::Recording`] where another tool wants what was recorded: no clock, no file, no
 //! randomness; the same findings give the same bytes.
 //!
 //! * [`html`]: one self-contained page, for reading and for handing on.
 //! * [`terminal`]: one screen of text at the end of a run.
 //! * [`json`]: everything, for programs.
-//! * [`export`]: single tables for other tools: folded stacks, CSV.
+//! * [`export`]: forms of other tools: tables, stacks, time lines, figures.
 //!
 //! Names in findings come from binaries, recipes and kernels, so they are hostile until
 //! [`text`] has disarmed them.

@@ -70,20 +70,98 @@
   });
   addEventListener("afterprint", () => { while (unfolded.length) unfolded.pop().open = false; });
 
-  // Flame graphs: zoom, search, keys.
+  // Flame graphs: zoom, search, keys, and the same time by the innermost function.
+  const ROW = 18;
   const percent = (element, name) => parseFloat(element.getAttribute(name));
-  const flame = (box) => {
-    const frames = [...box.querySelectorAll(".frame")].map((element) => ({
-      element,
-      words: element.querySelector("text"),
-      name: element.dataset.tip.split("\n", 1)[0],
-      left: percent(element, "x"),
-      width: percent(element, "width"),
-      row: percent(element, "y"),
-    }));
+  const drawn = (element) => ({
+    element,
+    words: element.querySelector("text"),
+    name: element.dataset.tip.split("\n", 1)[0],
+    left: percent(element, "x"),
+    width: percent(element, "width"),
+    row: percent(element, "y"),
+    change: parseFloat(element.dataset.change || "0") * 100,
+  });
+
+  // Frames by the innermost function: under each its callers. What a frame has beyond its
+  // children is its own time.
+  const inverted = (frames) => {
     const [top] = frames;
-    if (!top) return;
+    const root = { name: top.name, width: 0, change: 0, look: top.element, below: new Map() };
+    const path = [];
+    frames.forEach((frame, at) => {
+      path[frame.row / ROW] = frame;
+      let [width, change] = [frame.width, frame.change];
+      for (let next = at + 1; next < frames.length && frames[next].row > frame.row; next++) {
+        if (frames[next].row !== frame.row + ROW) continue;
+        width -= frames[next].width;
+        change -= frames[next].change;
+      }
+      if (frame === top || width < 0.02) return;
+      let node = root;
+      node.width += width;
+      node.change += change;
+      for (let depth = frame.row / ROW; depth > 0; depth--) {
+        const caller = path[depth];
+        if (!node.below.has(caller.name))
+          node.below.set(caller.name, { name: caller.name, width: 0, change: 0, look: caller.element, below: new Map() });
+        node = node.below.get(caller.name);
+        node.width += width;
+        node.change += change;
+      }
+    });
+    return root;
+  };
+  const colour = (node) => {
+    const kept = [...node.look.classList].filter((name) => !/^(up|down)\d$|^(alike|away|above|hit-name)$/.test(name));
+    if (node.look.dataset.change === undefined) return kept.join(" ");
+    const part = node.change / (2 * node.width);
+    const step = [0.05, 0.2, 0.5].filter((least) => Math.abs(part) >= least).length;
+    return [...kept, step === 0 ? "alike" : (part < 0 ? "down" : "up") + step].join(" ");
+  };
+  const share = (number) => Math.abs(number).toFixed(1) + " %";
+  const made = (root) => {
+    const elements = [];
+    const whole = root.width || 1;
+    const SVG = root.look.namespaceURI;
+    const make = (node, left, depth) => {
+      const element = document.createElementNS(SVG, "svg");
+      element.setAttribute("class", colour(node));
+      element.setAttribute("x", left / whole * 100 + "%");
+      element.setAttribute("y", depth * ROW);
+      element.setAttribute("width", node.width / whole * 100 + "%");
+      element.setAttribute("height", ROW);
+      element.setAttribute("tabindex", depth === 0 ? "0" : "-1");
+      const differs = node.look.dataset.change !== undefined;
+      const sign = node.change < 0 ? "−" : "+";
+      element.dataset.tip = node.name + "\n" + share(node.width / whole * 100) +
+        (differs ? ", change " + sign + share(node.change / whole * 100) + " of the mean" : "");
+      const area = document.createElementNS(SVG, "rect");
+      area.setAttribute("width", "100%");
+      area.setAttribute("height", ROW - 1);
+      const words = document.createElementNS(SVG, "text");
+      words.setAttribute("x", 4);
+      words.setAttribute("y", ROW - 5.5);
+      element.append(area, words);
+      elements.push(element);
+      let at = left;
+      for (const below of [...node.below.values()].sort((a, b) => b.width - a.width)) {
+        if (below.width / whole >= 0.002) make(below, at, depth + 1);
+        at += below.width;
+      }
+    };
+    make(root, 0, 0);
+    return elements;
+  };
+  const flame = (box) => {
+    const picture = box.querySelector(".frames");
+    const outermost = [...picture.querySelectorAll(".frame")].map(drawn);
+    if (outermost.length === 0) return;
+    let innermost = null;
+    let frames = outermost;
+    let [top] = frames;
     const back = box.querySelector(".back");
+    const turn = box.querySelector(".turn");
     const find = box.querySelector("input");
     const found = box.querySelector(".found");
     let zoomed = top;
@@ -91,7 +169,7 @@
       inner.left >= outer.left - 0.03 && inner.left + inner.width <= outer.left + outer.width + 0.03;
     const letter = 6.6;
     const write = () => {
-      const all = box.querySelector(".frames").getBoundingClientRect().width;
+      const all = picture.getBoundingClientRect().width;
       if (all === 0) return;
       for (const frame of frames) {
         const room = Math.floor((percent(frame.element, "width") / 100 * all - 7) / letter);
@@ -143,7 +221,7 @@
       event.preventDefault();
     });
     back.addEventListener("click", () => zoom(zoomed === top ? top : parent(zoomed) || top));
-    find.addEventListener("input", () => {
+    const search = () => {
       const wanted = find.value.trim().toLowerCase();
       const covered = [];
       for (const frame of frames) {
@@ -151,8 +229,20 @@
         frame.element.classList.toggle("hit-name", hit);
         if (hit && !covered.some((outer) => inside(frame, outer))) covered.push(frame);
       }
-      const share = covered.reduce((sum, frame) => sum + frame.width, 0);
-      found.textContent = wanted === "" ? "" : share.toFixed(1) + " % of the time";
+      const sum = covered.reduce((sum, frame) => sum + frame.width, 0);
+      found.textContent = wanted === "" ? "" : sum.toFixed(1) + " % of the time";
+    };
+    find.addEventListener("input", search);
+    turn.addEventListener("click", () => {
+      const inner = frames === outermost;
+      if (inner && innermost === null) innermost = made(inverted(outermost)).map(drawn);
+      frames = inner ? innermost : outermost;
+      [top] = frames;
+      picture.replaceChildren(...frames.map((frame) => frame.element));
+      picture.setAttribute("height", Math.max(...frames.map((frame) => frame.row)) + ROW);
+      turn.setAttribute("aria-pressed", String(inner));
+      zoom(top);
+      search();
     });
     zoom(top);
     addEventListener("resize", write);

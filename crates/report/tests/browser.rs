@@ -62,6 +62,18 @@ const PLAY: &str = r##"<script>
   seen.zoomed = step.getAttribute("width");
   step.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
   seen.back = String(step.getAttribute("width") !== "100%");
+  const turn = flame.querySelector(".turn");
+  const rows = (of) => [...of.querySelectorAll(".frame")].map((frame) => frame.getAttribute("y"));
+  const before = rows(flame).length;
+  turn.click();
+  const leaves = [...flame.querySelectorAll(".frame")]
+    .filter((frame) => frame.getAttribute("y") === "18");
+  const read = leaves.map((leaf) => point(leaf)).join("; ");
+  seen.turned = turn.getAttribute("aria-pressed") + " " + read;
+  const sum = leaves.reduce((sum, leaf) => sum + parseFloat(leaf.getAttribute("width")), 0);
+  seen.turnedsum = String(Math.round(sum));
+  turn.click();
+  seen.returned = String(rows(flame).length === before);
   seen.paper = getComputedStyle(document.body.parentElement).backgroundColor;
   setTimeout(() => {
     seen.opened = String(causes[1].open);
@@ -168,6 +180,10 @@ fn a_reader_uses_the_page() {
     reads("found", "% of the time");
     reads("zoomed", "100%");
     reads("back", "true");
+    reads("turned", "true");
+    reads("turned", "__schedule");
+    reads("turnedsum", "100");
+    reads("returned", "true");
     reads("opened", "true");
     reads("kin", "true");
     reads("clicked", "true");
@@ -240,6 +256,46 @@ fn a_reader_picks_a_number_of_cores() {
     let imported = folder.join("imported.html");
     std::fs::write(&imported, html::render(&synthetic::server::imported())).expect("a page");
     assert!(browse(name, &imported, &["--dump-dom"]).contains("class=\"scripted\""));
+}
+
+/// Turns a difference to the innermost functions and back, and notes the colours.
+const TURN: &str = r##"<script>
+(() => {
+  const seen = document.documentElement.dataset;
+  const flames = document.querySelectorAll(".flame");
+  const flame = flames[flames.length - 1];
+  const looks = () => [...flame.querySelectorAll(".frame")].map((frame) =>
+    frame.dataset.tip.split("\n")[0] + " " + frame.getAttribute("class") + " " +
+    parseFloat(frame.getAttribute("width")).toFixed(1)).join("; ");
+  const before = looks();
+  flame.querySelector(".turn").click();
+  seen.turned = looks();
+  flame.querySelector(".turn").click();
+  seen.same = String(looks() === before);
+})();
+</script>"##;
+
+#[test]
+fn a_difference_turns_with_its_colours() {
+    let Some(name) = browser() else {
+        println!("SKIP browser: chromium not found");
+        return;
+    };
+    let page = html::render(&synthetic::difference::beside(synthetic::findings()));
+    let path = folder().join("turned.html");
+    std::fs::write(&path, played(&page, TURN)).expect("a page on disk");
+    let dom = browse(name, &path, &["--window-size=1200,900", "--dump-dom"]);
+    assert_eq!(seen(&dom, "errors"), None);
+    assert_eq!(seen(&dom, "same"), Some("true"));
+    let turned = seen(&dom, "turned").unwrap_or_default();
+    for frame in [
+        // Of a mean of 113 µs: all of it, the futex calls, and who made them.
+        "do_futex frame in-kernel up3 22.1",
+        "sqlite3_step frame up3 22.1",
+        "idle frame down2 7.1",
+    ] {
+        assert!(turned.contains(frame), "{frame} in {turned}");
+    }
 }
 
 /// Frames of several widths: a window may have a scroll bar of its own, and stays as it is.

@@ -150,6 +150,7 @@ fn part(file: &File, offset: u64, length: u64) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::sample::Index;
     use std::fs;
 
     #[test]
@@ -204,6 +205,25 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn no_damage_to_a_library_makes_it_panic(
+            class in 1_u8..=2,
+            changes in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..8),
+            cut: Index,
+        ) {
+            let folder = tempfile::TempDir::new().unwrap();
+            let path = folder.path().join("lib.so");
+            let mut bytes = small(class, 62, &[1, 2, 3, 4]);
+            for (at, value) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            // Half of them whole.
+            bytes.truncate(bytes.len().min(cut.index(2 * bytes.len()) + 1));
+            fs::write(&path, bytes).unwrap();
+            let _ = read(&path);
+        }
+
         #[test]
         fn no_bytes_make_it_panic(
             bytes in proptest::collection::vec(any::<u8>(), 0..200), elf: bool

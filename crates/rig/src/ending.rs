@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Name of the mark in the environment.
 pub(crate) const MARK: &str = "KNEEPOINT_MARK";
 /// How long killed processes may take to be gone.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often they are looked for meanwhile.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How long children of a server that died may take to let go of its shared memory.
@@ -49,14 +49,32 @@ pub(crate) fn kill(process: u32, started: u64) -> anyhow::Result<()> {
 /// Removes System V shared memory that processes which are gone have made, once nobody has it
 /// attached: PostgreSQL keeps a segment that says that it runs, and its children hold that until
 /// they notice that their server has died.
-fn remove_shared_memory(creators: &[u32]) -> anyhow::Result<()> {
+pub(crate) fn remove_shared_memory(creators: &[u32]) -> anyhow::Result<()> {
+    remove_segments(|segment| creators.contains(&segment.creator))
+}
+
+/// Removes System V shared memory of this key that a process has made which is gone.
+///
+/// # Errors
+/// It cannot be removed.
+pub(crate) fn remove_shared_memory_of(key: i32) -> anyhow::Result<()> {
+    let gone = |process| birth(process).is_none() || is_zombie(process);
+    remove_segments(|segment| segment.key == key && gone(segment.creator))
+}
+
+fn remove_segments(ours: impl Fn(&Segment<'_>) -> bool) -> anyhow::Result<()> {
     let begun = Instant::now();
     loop {
         let table = proc::text("sysvipc/shm").unwrap_or_default();
-        let made = segments_of(&table, creators);
+        let made = segments_in(&table).filter(&ours);
         let (free, held): (Vec<_>, Vec<_>) = made.into_iter().partition(|it| it.attached == 0);
         for segment in free {
-            SearchPath::own().run("ipcrm", &["--shmem-id", segment.id])?;
+            let removed = SearchPath::own().run("ipcrm", &["--shmem-id", segment.id]);
+            let now = proc::text("sysvipc/shm").unwrap_or_default();
+            // Somebody else may have done so just now: a guardian, or who recovers.
+            if segments_in(&now).any(|one| (one.id, one.key) == (segment.id, segment.key)) {
+                removed?;
+            }
         }
         if held.is_empty() || begun.elapsed() > DETACHING {
             return Ok(());
@@ -69,20 +87,23 @@ fn remove_shared_memory(creators: &[u32]) -> anyhow::Result<()> {
 #[derive(Debug, PartialEq, Eq)]
 struct Segment<'a> {
     id: &'a str,
+    /// What those find it by who share it.
+    key: i32,
+    /// The process that made it.
+    creator: u32,
     /// How often it is mapped.
     attached: u64,
 }
 
-/// The segments in a table like `/proc/sysvipc/shm` that these processes have made.
-fn segments_of<'a>(table: &'a str, creators: &[u32]) -> Vec<Segment<'a>> {
+/// The segments in a table like `/proc/sysvipc/shm`.
+fn segments_in(table: &str) -> impl Iterator<Item = Segment<'_>> {
     let lines = table.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    let ours = lines.filter_map(|fields| {
+    lines.filter_map(|fields| {
         // key shmid perms size cpid lpid nattch ...
-        let &[_, id, _, _, made_by, _, attached, ..] = fields.as_slice() else { return None };
-        let attached = attached.parse().ok()?;
-        made_by.parse().is_ok_and(|pid| creators.contains(&pid)).then_some(Segment { id, attached })
-    });
-    ours.collect()
+        let &[key, id, _, _, creator, _, attached, ..] = fields.as_slice() else { return None };
+        let (key, creator) = (key.parse().ok()?, creator.parse().ok()?);
+        Some(Segment { id, key, creator, attached: attached.parse().ok()? })
+    })
 }
 
 /// Sends a signal to exactly this process.
@@ -150,6 +171,17 @@ pub(crate) fn end_directory(directory: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// The processes of a group and of those below it.
+pub(crate) fn all_members(directory: &Path) -> Vec<u32> {
+    let mut all = members(directory);
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            all.extend(all_members(&entry.path()));
+        }
+    }
+    all
+}
+
 /// The processes of a group, without those of groups below it.
 fn members(directory: &Path) -> Vec<u32> {
     let listed = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
@@ -157,7 +189,12 @@ fn members(directory: &Path) -> Vec<u32> {
 }
 
 /// Removes a group with those in it: a Kneepoint that was measured made some of its own.
+///
+/// One with nothing in it goes at once, which takes no file descriptor where there is none left.
 fn remove_tree(directory: &Path) -> std::io::Result<()> {
+    if fs::remove_dir(directory).is_ok() {
+        return Ok(());
+    }
     for entry in fs::read_dir(directory)?.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove_tree(&entry.path())?;
@@ -269,13 +306,39 @@ mod tests {
     }
 
     #[test]
-    fn segments_belong_to_who_made_them() {
+    fn segments_are_read_with_who_made_them() {
         let table = "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime\n\
-            1 7 1600 56 4711 4720 0 0 0 0 0 1 2 3\n2 8 1600 56 47 4720 1 0 0 0 0 1 2 3\n\
-            3 9 1600 56 4711 1 2 0 0 0 0 1 2 3\ntorn 4 1600\n";
-        let expected = [Segment { id: "7", attached: 0 }, Segment { id: "9", attached: 2 }];
-        assert_eq!(segments_of(table, &[4711]), expected);
-        assert_eq!(segments_of(table, &[471]), []);
-        assert_eq!(segments_of("", &[4711]), []);
+            1 7 1600 56 4711 4720 0 0 0 0 0 1 2 3\n-5 9 1600 56 47 1 2 0 0 0 0 1 2 3\n\
+            torn 4 1600\nx 4 1600 56 47 1 2 0\n";
+        let expected = [
+            Segment { id: "7", key: 1, creator: 4711, attached: 0 },
+            Segment { id: "9", key: -5, creator: 47, attached: 2 },
+        ];
+        assert_eq!(segments_in(table).collect::<Vec<_>>(), expected);
+        assert_eq!(segments_in("").count(), 0);
+    }
+
+    #[test]
+    fn a_segment_goes_by_its_key_once_its_maker_is_gone() {
+        let key = 0x6b6e_0000 + i32::try_from(std::process::id() & 0xffff).unwrap();
+        let script =
+            "import ctypes,sys; print(ctypes.CDLL(None).shmget(int(sys.argv[1]), 56, 0o1600))";
+        let made =
+            std::process::Command::new("python3").args(["-c", script, &key.to_string()]).output();
+        let id = made.map(|made| String::from_utf8(made.stdout).unwrap()).unwrap_or_default();
+        if id.trim().parse::<u32>().is_err() {
+            println!(
+                "SKIP a_segment_goes_by_its_key_once_its_maker_is_gone: no segment without python3"
+            );
+            return;
+        }
+        let there = || {
+            let table = fs::read_to_string("/proc/sysvipc/shm").unwrap();
+            segments_in(&table).any(|segment| segment.id == id.trim())
+        };
+        remove_shared_memory_of(key + 1).unwrap();
+        assert!(there());
+        remove_shared_memory_of(key).unwrap();
+        assert!(!there());
     }
 }

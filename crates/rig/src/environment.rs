@@ -137,7 +137,8 @@ pub(crate) fn added(base: Option<&String>, more: &BTreeMap<String, String>) -> S
 }
 
 /// Words as one text that splits into them again.
-pub(crate) fn words_of(words: &[String]) -> String {
+#[must_use]
+pub fn words_of(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,+@%-".contains(c);
     let quoted = |word: &String| match shlex::try_quote(word) {
         Ok(quoted) if word.is_empty() || !word.chars().all(plain) => quoted.into_owned(),

@@ -6,7 +6,7 @@
 //! number, so they can be noted before anything exists that bears them. The group has no
 //! controllers switched on: it changes nothing about how its processes run.
 
-use crate::ending::{end_directory, own_directory};
+use crate::ending::{all_members, end_directory, own_directory};
 use crate::undo::{Action, Change, Undo};
 use std::fs;
 #[cfg(test)]
@@ -64,6 +64,11 @@ impl Drop for Group {
 }
 
 impl Group {
+    /// Who is in it.
+    pub(crate) fn members(&self) -> Vec<u32> {
+        self.directory.as_deref().map_or_else(Vec::new, all_members)
+    }
+
     /// Has the kernel kill all that is in it, whatever that is just starting. False where there is
     /// no control group, or one that cannot do so: kernels before 5.14.
     pub(crate) fn kill(&self) -> bool {

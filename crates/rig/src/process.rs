@@ -1,7 +1,7 @@
 //! A program under a guard: in a session and scheduling group of its own, on the cores it
 //! is given, its output in files, and gone with all its children when the guard goes.
 
-use crate::ending::MARK;
+use crate::ending::{MARK, remove_shared_memory};
 use crate::environment;
 use crate::group::Group;
 use crate::launch;
@@ -314,13 +314,22 @@ impl Drop for Process {
         // become an orphan that nobody could tell from another process, but for the session: a
         // child of a program that has ended by itself is still in that.
         let mut others = Vec::new();
-        if !self.group.kill() {
+        let there = self.group.members();
+        let together = self.group.kill();
+        if !together {
             others = tasks::family_with_births(self.pid());
             others.extend(tasks::session(self.pid()));
             drop(self.change.take());
         }
         let _ = self.running.kill();
         let _ = self.running.wait();
+        if together {
+            // Before what it has made is removed: a child that lives on would hold on to it.
+            self.group.end();
+            if let Err(error) = remove_shared_memory(&there) {
+                tracing::warn!("{error:#}; `kneepoint recover` tries again");
+            }
+        }
         drop(self.change.take());
         for (pid, started) in others {
             let _ = Action::Kill { process: pid, started }.undo();
@@ -362,9 +371,13 @@ fn read_kept(file: &File) -> anyhow::Result<Vec<u8>> {
         return read_from(file, 0, length);
     }
     let mut kept = read_from(file, 0, KEPT / 2)?;
+    let rest = read_from(file, length - KEPT / 2, KEPT / 2)?;
+    // Half a line could hold half a number.
+    let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    kept.truncate(kept.iter().rposition(ends).map_or(0, |last| last + 1));
     let left_out = (length - KEPT) >> 20;
     kept.extend(format!("\n[about {left_out} MiB are left out here]\n").into_bytes());
-    kept.extend(read_from(file, length - KEPT / 2, KEPT / 2)?);
+    kept.extend(&rest[rest.iter().position(ends).unwrap_or(rest.len())..]);
     Ok(kept)
 }
 
@@ -506,10 +519,15 @@ mod tests {
     fn very_much_output_is_kept_at_both_ends() {
         let folder = TempDir::new().unwrap();
         let undo = undo(folder.path());
-        let script = "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last";
+        let script = "echo first; yes 1234567 | head -n 12500000; echo last";
         let mut process = shell(script, folder.path()).spawn(&undo).unwrap();
         let said = process.await_success(Duration::from_secs(60)).unwrap();
-        assert!(said.starts_with("first\nxxx") && said.ends_with("xxx\nlast\n"));
+        assert!(said.starts_with("first\n1234567\n") && said.ends_with("\n1234567\nlast\n"));
+        // Half a number would be another one.
+        let whole = |line: &str| {
+            ["1234567", "first", "last", ""].contains(&line) || line.starts_with("[about ")
+        };
+        assert_eq!(said.lines().find(|line| !whole(line)), None);
         assert!(said.contains("[about 31 MiB are left out here]"));
         assert!(said.len() as u64 <= KEPT + 100, "{}", said.len());
         process.ended();

@@ -3,6 +3,7 @@
 //! `recipes/README.md` describes the format. A recipe is refused as a whole, with the line and
 //! column of the first thing that is wrong, before anything is started.
 
+mod against;
 mod command_line;
 mod cross;
 mod error;
@@ -14,6 +15,7 @@ mod published;
 mod variant_line;
 mod variants;
 
+pub use against::{AGAINST, Earlier};
 pub use error::RecipeError;
 pub use fitting::Fitting;
 pub use level::LevelSpec;

@@ -129,13 +129,18 @@ pub(crate) fn remove(path: &Path, keep: Option<&str>) -> anyhow::Result<()> {
     {
         bail!("{point} is still mounted");
     }
-    let Some(keep) = keep else { return Ok(fs::remove_dir_all(path)?) };
+    // A guardian that is at the same directory is as good.
+    let gone = |done: std::io::Result<()>| match done {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    };
+    let Some(keep) = keep else { return Ok(gone(fs::remove_dir_all(path))?) };
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path())?,
+            true => gone(fs::remove_dir_all(entry.path()))?,
             false if entry.file_name() == keep => {}
-            false => fs::remove_file(entry.path())?,
+            false => gone(fs::remove_file(entry.path()))?,
         }
     }
     Ok(())

@@ -22,9 +22,14 @@ use std::io::{BufRead, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The name under which the guardian is served.
 pub(crate) const GUARDIAN: &str = "guardian";
+/// How long a guardian may take to end once nothing is left to undo.
+const LEAVING: Duration = Duration::from_secs(1);
+/// How often is looked whether it has.
+const GLANCE: Duration = Duration::from_millis(1);
 /// The journal's name within a scratch directory.
 pub(crate) const JOURNAL: &str = "undo.jsonl";
 
@@ -117,10 +122,14 @@ impl Undo {
         journal.halted = true;
         let killable = std::mem::take(&mut journal.killable);
         drop(journal);
+        let there = kill_at_once(killable.values());
         for action in killable.into_values().rev() {
             if let Err(error) = action.undo() {
                 tracing::warn!("{error:#}");
             }
+        }
+        if let Err(error) = ending::remove_shared_memory(&there) {
+            tracing::warn!("{error:#}; `kneepoint recover` tries again");
         }
     }
 
@@ -254,8 +263,22 @@ impl Drop for Journal {
             let _ = journal.write_all(&line);
             // The end of its input ends the guardian; by now there is nothing left to undo.
             drop(journal);
-            let _ = running.wait();
+            end_guardian(&mut running);
         }
+    }
+}
+
+/// Waits until the guardian has ended. One that somebody has stopped would be waited for without
+/// end: it is killed then, and what it could not undo is in the journal for whoever recovers.
+fn end_guardian(running: &mut Running) {
+    let begun = Instant::now();
+    while matches!(running.ended(), Ok(None)) {
+        if begun.elapsed() > LEAVING {
+            let _ = running.kill();
+            let _ = running.wait();
+            return;
+        }
+        std::thread::sleep(GLANCE);
     }
 }
 
@@ -316,18 +339,29 @@ fn pending(lines: impl BufRead) -> Pending {
     Pending { actions: open.into_values().rev().collect(), closed }
 }
 
+/// Kills all of all groups at once: who lives may hold on to what another has made. Returns who
+/// was there, for what they have made.
+fn kill_at_once<'a>(actions: impl Iterator<Item = &'a Action> + Clone) -> Vec<u32> {
+    let there = actions.clone().flat_map(Action::processes).collect();
+    actions.for_each(Action::kill_at_once);
+    there
+}
+
 /// Undoes all, whatever fails of it.
 fn undo_all(scratch: &Path, actions: Vec<Action>) -> anyhow::Result<()> {
     let mut failures: Vec<String> = Vec::new();
     let mut tried = |done: anyhow::Result<()>| {
         failures.extend(done.err().map(|error| format!("{error:#}")));
     };
+    let prefix = mark_prefix(scratch);
+    let there = kill_at_once(actions.iter());
+    tried(ending::end_marked(|mark| mark.starts_with(&prefix)).map(drop));
     for action in actions {
         tried(action.undo());
     }
-    let prefix = mark_prefix(scratch);
     tried(ending::end_marked(|mark| mark.starts_with(&prefix)).map(drop));
     tried(ending::end_named(&prefix));
+    tried(ending::remove_shared_memory(&there));
     if failures.is_empty() {
         return Ok(());
     }
@@ -337,6 +371,8 @@ fn undo_all(scratch: &Path, actions: Vec<Action>) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
     use std::fs;
 
     fn line(entry: &Entry) -> String {
@@ -355,6 +391,38 @@ mod tests {
         assert_eq!(left.actions, [restore("c"), restore("a")]);
         assert!(!left.closed);
         assert!(pending(line(&Entry::Closed).as_bytes()).closed);
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_journal_leaves_only_changes_that_were_noted(
+            undone in prop::collection::vec(any::<bool>(), 0..12),
+            damages in prop::collection::vec((any::<Index>(), any::<u8>()), 0..8),
+            cut: Index,
+        ) {
+            let restore = |id: u64| Action::RestoreFile {
+                path: format!("file-{id}").into(),
+                content: "1".into(),
+            };
+            let ids = || (0..).zip(&undone);
+            let mut journal: String =
+                ids().map(|(id, _)| line(&Entry::Change { id, action: restore(id) })).collect();
+            let ended = ids().filter(|(_, undone)| **undone);
+            journal.extend(ended.map(|(id, _)| line(&Entry::Undone { id })));
+            let mut open: Vec<Action> =
+                ids().filter(|(_, undone)| !**undone).map(|(id, _)| restore(id)).collect();
+            open.reverse();
+            prop_assert_eq!(pending(journal.as_bytes()).actions, open);
+            // A cut one: each change that is whole is there, and nothing that was not noted.
+            let cut = &journal.as_bytes()[..cut.index(journal.len() + 1)];
+            let noted: Vec<Action> = ids().map(|(id, _)| restore(id)).collect();
+            prop_assert!(pending(cut).actions.iter().all(|action| noted.contains(action)));
+            let mut bytes = cut.to_vec();
+            for (at, value) in damages.iter().filter(|_| !cut.is_empty()) {
+                bytes[at.index(cut.len())] = *value;
+            }
+            let _ = pending(&bytes[..]);
+        }
     }
 
     #[test]

@@ -201,6 +201,12 @@ pub trait Configured: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The programs that its systems are going to run, with their builds, where they are somebody
+    /// else's and known: what [`System::describe`] shows of a baseline.
+    fn programs(&self) -> Vec<Proof> {
+        Vec::new()
+    }
+
     /// Where the clients of its systems live.
     fn clients(&self) -> Clients {
         Clients::Inside

@@ -21,7 +21,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a slice is counted.
 const WINDOW: Duration = Duration::from_millis(400);
@@ -232,12 +232,21 @@ fn a_counter_that_is_reset_leaves_no_number() {
     system.begin(&Drive::new(2, Nanos::from_millis(500))).unwrap();
     system.mark().unwrap();
     sleep(WINDOW);
-    let reset = std::process::Command::new(psql)
-        .args(["-h", home.to_str().unwrap(), "-p", &port, "-U", "postgres", "-d", "bench"])
-        .args(["-c", "SELECT pg_stat_reset()"])
-        .output();
-    let reset = reset.unwrap();
-    assert!(reset.status.success(), "{reset:?}");
+    let ask = |statement: &str| {
+        let mut command = std::process::Command::new(&psql);
+        command.args(["-h", home.to_str().unwrap(), "-p", &port, "-U", "postgres", "-d", "bench"]);
+        let output = command.args(["-tAc", statement]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // Backends add what they have done once a second: before that there is nothing to reset.
+    let counted = "SELECT xact_commit FROM pg_stat_database WHERE datname = 'bench'";
+    let begun = Instant::now();
+    while ask(counted).trim().parse::<u64>().unwrap() < 2000 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the server counts nothing");
+        sleep(Duration::from_millis(20));
+    }
+    ask("SELECT pg_stat_reset()");
     // What was done since then is far less than what was done before.
     let error = system.finish().unwrap_err().to_string();
     assert!(error.contains("more than 1 % apart"), "{error}");

@@ -4,6 +4,7 @@ mod caveat;
 mod conclusion;
 mod cross;
 mod curve;
+mod difference;
 mod evidence;
 mod line;
 pub mod price;
@@ -33,6 +34,7 @@ pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
 pub use conclusion::Conclusion;
 pub use cross::{Cross, CrossFigures, Interaction};
 pub use curve::Curve;
+pub use difference::{DifferenceNode, Side, StackDifference};
 pub use evidence::{
     CauseEvidence, Charge, CodeShare, DeviceStage, DeviceWorker, ServedBy, WaitEvidence, WaitWork,
     WokenBy,
@@ -91,6 +93,10 @@ pub struct Findings {
     pub price: Option<Price>,
     /// On-CPU flame graph at the focus level.
     pub on_cpu: Option<FlameNode>,
+    /// Stacks of the best level beside the last, and of variants beside what they are compared
+    /// with, where both sides have some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<StackDifference>,
     /// Treatments, in the recipe's order.
     pub effects: Vec<Effect>,
     /// Pairs of treatments that were measured together as well.

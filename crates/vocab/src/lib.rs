@@ -13,6 +13,7 @@
 //! * [`findings`]: what the analysis concluded, each number with an interval.
 //! * [`profile`]: the same of one level of a system that ran already.
 //! * [`comparison`]: what several runs say beside each other.
+//! * [`recording`]: what the slices held, for tools that read profiles and traces.
 
 mod aside;
 mod called;
@@ -29,6 +30,7 @@ mod next;
 pub mod plan;
 pub mod profile;
 pub mod record;
+pub mod recording;
 mod relief;
 mod stability;
 pub mod trial;
@@ -53,6 +55,7 @@ pub use record::{
     CodeKind, EndFile, FileSum, Frame, Host, Module, Proof, Proven, RunEnd, RunRecord, SCHEMA,
     SourceLine, StackRecord, StoppedBy, VariantStart,
 };
+pub use recording::Recording;
 pub use relief::Relief;
 pub use stability::{ClassStability, Failure, FirstFailure, Stability, StabilityFindings};
 pub use trial::{

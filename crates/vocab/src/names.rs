@@ -256,6 +256,8 @@ pub struct Kernel {
     pub slow_path: Vec<SlowPath>,
     /// Locks that their callers tell.
     pub lock: Vec<KernelLock>,
+    /// Locks that threads sleep for without the kernel's lock events.
+    pub sleep: Vec<KernelSleep>,
     /// Work that says more than the call which brings it about.
     pub work: Vec<KernelWork>,
 }
@@ -279,8 +281,22 @@ impl Kernel {
         self.receiving.extend_from_slice(&more.receiving);
         first(&mut self.slow_path, &more.slow_path);
         first(&mut self.lock, &more.lock);
+        first(&mut self.sleep, &more.sleep);
         first(&mut self.work, &more.work);
     }
+}
+
+/// A lock of the kernel that no event tells of, by those who sleep for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KernelSleep {
+    /// What it is called.
+    pub name: String,
+    /// Parts of the names of functions in which a thread sleeps for it.
+    pub parts: Vec<String>,
+    /// Parts of the names of their callers, one of which has to be there; any, where there is none.
+    #[serde(default)]
+    pub below: Vec<String>,
 }
 
 /// Work of the kernel with a name of its own.
@@ -291,6 +307,9 @@ pub struct KernelWork {
     pub name: String,
     /// Parts of its functions' names.
     pub parts: Vec<String>,
+    /// It is one thing, whichever calls bring it about.
+    #[serde(default)]
+    pub alone: bool,
 }
 
 /// Causes that variants which fit any program may relieve.

@@ -17,8 +17,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 /// Seconds of a run in which a specimen measures itself.
-const TRUTH_SECONDS: f64 = 1.0;
-/// Pairs of short runs by which it counts what its twin gains, and seconds of each.
+const TRUTH_SECONDS: f64 = 0.5;
+/// Pairs of short runs by which it measures itself, and counts what its twin gains; and seconds of
+/// each of the latter.
 const PAIRS: usize = 3;
 const PAIR_SECONDS: f64 = 0.5;
 /// What is kept of a run beside its run directory.
@@ -88,21 +89,36 @@ pub(super) fn take(options: &Options, specimen: &Specimen, form: Form, number: u
 /// Judges the runs that an earlier call has kept in a folder by what the program says of their run
 /// directories now.
 pub(super) fn again(options: &Options, specimens: &[Specimen], kept: &Path) -> Result<Vec<Scored>> {
+    let scored = folders(kept)?.into_iter().map(|folder| {
+        rescored(specimens, &folder, |directory| {
+            let mut command = Command::new(&options.program);
+            json_of(command.args(["report", "--json"]).arg(directory))
+        })
+    });
+    let scored = scored.collect::<Result<Vec<_>>>()?.into_iter().flatten();
+    let chosen = |one: &Scored| options.forms.iter().any(|form| form.as_str() == one.form);
+    Ok(scored.filter(chosen).collect())
+}
+
+/// The runs that are kept in a folder, in their order.
+pub(super) fn folders(kept: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(kept).with_context(|| kept.display().to_string())?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     folders.retain(|folder| folder.join(KNOWN).is_file());
     folders.sort();
-    let mut scored = Vec::new();
-    for folder in folders {
-        let kept: Kept = serde_json::from_slice(&fs::read(folder.join(KNOWN))?)?;
-        let chosen = options.forms.iter().any(|form| form.as_str() == kept.form);
-        let specimen = specimens.iter().find(|one| one.name == kept.specimen && chosen);
-        let Some(specimen) = specimen else { continue };
-        let mut command = Command::new(&options.program);
-        command.args(["report", "--json"]).arg(folder.join(DIRECTORY));
-        scored.push(kept.scored(specimen, json_of(&mut command)));
-    }
-    Ok(scored)
+    Ok(folders)
+}
+
+/// The score of a kept run by these `findings` of its run directory; none where its specimen is
+/// not among `specimens`.
+pub(super) fn rescored(
+    specimens: &[Specimen],
+    folder: &Path,
+    findings: impl Fn(&Path) -> Result<Value>,
+) -> Result<Option<Scored>> {
+    let kept: Kept = serde_json::from_slice(&fs::read(folder.join(KNOWN))?)?;
+    let specimen = specimens.iter().find(|one| one.name == kept.specimen);
+    Ok(specimen.map(|specimen| kept.scored(specimen, findings(&folder.join(DIRECTORY)))))
 }
 
 /// What a run is of, and where it is kept.
@@ -152,14 +168,19 @@ impl Run<'_> {
         json_of(&mut command)
     }
 
-    /// The share of each planted cause, by what the specimen measures of itself.
+    /// The share of each planted cause, by what the specimen measures of itself in alternating
+    /// runs.
     fn shares(&self, built: &Built, drawn: &Drawn, clients: u64) -> Result<Option<Vec<f64>>> {
         let words = [&drawn.arguments[..], &[truth_flag()]].concat();
         let of = |clients| -> Result<Truth> {
             let printed = built.say(clients, TRUTH_SECONDS, &words)?;
             serde_json::from_str(&printed).with_context(|| format!("no truth in {printed:?}"))
         };
-        let (alone, together) = (of(1)?, of(clients)?);
+        let (mut alone, mut together) = (of(1)?, of(clients)?);
+        for _ in 1..PAIRS {
+            alone.add(&of(1)?);
+            together.add(&of(clients)?);
+        }
         let causes = self.specimen.expected.causes.len();
         #[allow(clippy::cast_precision_loss, reason = "a few hundred clients")]
         let shares = shares(&alone, &together, clients as f64, causes);

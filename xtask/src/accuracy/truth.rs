@@ -28,6 +28,18 @@ pub(super) struct Section {
 }
 
 impl Truth {
+    /// Adds what another run of the same kind measured.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.seconds += other.seconds;
+        self.cpu += other.cpu;
+        for (mine, theirs) in self.sections.iter_mut().zip(&other.sections) {
+            mine.entered += theirs.entered;
+            mine.wall += theirs.wall;
+            mine.cpu += theirs.cpu;
+        }
+    }
+
     fn rate(&self) -> f64 {
         self.operations / self.seconds
     }
@@ -126,6 +138,15 @@ mod tests {
         assert_eq!(shares(&alone, &truth(1990.0, 1.99, &[(0.0, 0.0)]), 8.0, 1), None);
         assert_eq!(shares(&alone, &truth(1000.0, 1.0, &[(0.0, 0.0)]), 1.0, 1), None);
         assert_eq!(shares(&alone, &truth(0.0, 1.0, &[(0.0, 0.0)]), 8.0, 1), None);
+    }
+
+    #[test]
+    fn runs_of_one_kind_are_one_longer_run() {
+        let mut twice = truth(1000.0, 1.0, &[(6.0, 0.75)]);
+        twice.add(&truth(500.0, 0.4, &[(2.0, 0.25)]));
+        assert!((twice.rate() - 750.0).abs() < 1e-9 && (twice.cpu - 1.4).abs() < 1e-9);
+        assert!((twice.sections[0].wall - 8.0).abs() < 1e-9);
+        assert!((twice.sections[0].cpu - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -25,8 +25,26 @@ pub(super) enum Whom {
     Kneepoint,
     Guardian,
     Systems,
+    /// Those of these names.
+    Named(&'static [&'static str]),
     /// Everybody at once.
     All,
+}
+
+/// A signal, sent some time after the start or after the last act that awaited somebody.
+pub(super) struct Act {
+    pub(super) after: Duration,
+    pub(super) signal: &'static str,
+    pub(super) whom: Whom,
+    /// Its time begins once these are there, if anybody is awaited.
+    pub(super) awaits: Option<Whom>,
+}
+
+impl Act {
+    /// Whether it asks Kneepoint to end.
+    pub(super) fn is_request(&self) -> bool {
+        matches!(self.whom, Whom::Kneepoint) && matches!(self.signal, "INT" | "TERM" | "HUP")
+    }
 }
 
 /// Where a point happens.
@@ -99,10 +117,8 @@ impl Scene<'_> {
             let now = self.now().0;
             let mut left: Vec<String> = now.difference(&before.0).cloned().collect();
             left.extend(before.0.difference(&now).map(|name| format!("no more: {name}")));
-            left.extend(self.processes().into_iter().map(|pid| {
-                let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                format!("process {}", name.trim())
-            }));
+            let processes = self.processes().into_iter();
+            left.extend(processes.map(|pid| format!("process {}", name_of(pid))));
             if left.is_empty() || begun.elapsed() >= timeout {
                 return left;
             }
@@ -141,6 +157,9 @@ impl Scene<'_> {
             Whom::Guardian => guardians.collect(),
             Whom::Systems => {
                 all.iter().copied().filter(|pid| *pid != main && !is(*pid, "guardian")).collect()
+            }
+            Whom::Named(names) => {
+                all.iter().copied().filter(|pid| names.contains(&&*name_of(*pid))).collect()
             }
             Whom::All => guardians.chain([main]).chain(all.iter().copied()).collect(),
         }
@@ -185,6 +204,10 @@ fn stat(pid: u32, field: usize) -> Option<String> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(field).map(str::to_owned)
 }
 
+fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
 fn state(pid: u32) -> Option<char> {
     stat(pid, 0)?.chars().next()
 }
@@ -203,23 +226,72 @@ pub(super) fn send(signal: &str, processes: &[u32]) {
     let _ = kill.arg(format!("-{signal}")).args(ids).stderr(Stdio::null()).status();
 }
 
-/// Ids of the eBPF programs that these processes hold.
-pub(super) fn programs_of(processes: &[u32]) -> BTreeSet<u64> {
+/// Kinds of eBPF objects, as bpftool(8) and proc_pid_fdinfo(5) call them.
+const OBJECTS: [(&str, &str); 3] = [("prog", "prog_id:"), ("map", "map_id:"), ("link", "link_id:")];
+
+/// The eBPF objects that these processes hold.
+pub(super) fn objects_of(processes: &[u32]) -> BTreeSet<String> {
     let infos = processes.iter().flat_map(|pid| {
         let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
         entries.filter_map(|entry| fs::read_to_string(entry.path()).ok())
     });
-    let id = |info: String| {
-        let line = info.lines().find_map(|line| line.strip_prefix("prog_id:"))?;
-        line.trim().parse().ok()
-    };
-    infos.filter_map(id).collect()
+    infos.flat_map(|info| objects_in(&info)).collect()
 }
 
-/// Ids of all eBPF programs in the kernel; none are known without bpftool.
-pub(super) fn programs_in_kernel() -> BTreeSet<u64> {
-    let output = Command::new("bpftool").args(["--json", "prog", "show"]).output();
-    let text = output.map(|output| output.stdout).unwrap_or_default();
-    let programs: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap_or_default();
-    programs.iter().filter_map(|program| program["id"].as_u64()).collect()
+/// The objects that stand behind a file descriptor.
+fn objects_in(info: &str) -> Vec<String> {
+    let ids = OBJECTS.iter().filter_map(|&(kind, field)| {
+        let line = info.lines().find_map(|line| line.strip_prefix(field))?;
+        let id: u64 = line.trim().parse().ok()?;
+        (id > 0).then(|| format!("eBPF {kind} {id}"))
+    });
+    ids.collect()
+}
+
+/// Those of `held` that are in the kernel after so long at the latest: it lets go of them a moment
+/// after their last holder. Without bpftool none is known.
+pub(super) fn objects_left(held: &BTreeSet<String>, timeout: Duration) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let left: Vec<String> = match held.is_empty() {
+            true => Vec::new(),
+            false => objects_in_kernel().intersection(held).cloned().collect(),
+        };
+        if left.is_empty() || begun.elapsed() >= timeout {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn objects_in_kernel() -> BTreeSet<String> {
+    let shown = OBJECTS.iter().flat_map(|&(kind, _)| {
+        let output = Command::new("bpftool").args(["--json", kind, "show"]).output();
+        let text = output.map(|output| output.stdout).unwrap_or_default();
+        let objects: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap_or_default();
+        let ids = objects.into_iter().filter_map(|object| object["id"].as_u64());
+        ids.map(move |id| format!("eBPF {kind} {id}")).collect::<Vec<_>>()
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_descriptor_shows_its_objects() {
+        let link = "pos:\t0\nlink_type:\ttracing\nlink_id:\t7\nprog_tag:\tab\nprog_id:\t12\n";
+        assert_eq!(objects_in(link), ["eBPF prog 12", "eBPF link 7"]);
+        assert_eq!(objects_in("pos:\t0\nmap_type:\t1\nmap_id:\t3\n"), ["eBPF map 3"]);
+        assert!(objects_in("pos:\t0\nflags:\t02\nprog_id:\t0\n").is_empty());
+    }
+
+    #[test]
+    fn a_request_is_a_signal_that_asks_kneepoint() {
+        let act = |signal, whom| Act { after: Duration::ZERO, signal, whom, awaits: None };
+        assert!(act("INT", Whom::Kneepoint).is_request());
+        assert!(!act("KILL", Whom::Kneepoint).is_request());
+        assert!(!act("TERM", Whom::Named(&["postgres"])).is_request());
+    }
 }

@@ -1,7 +1,8 @@
 //! The points: where a fault strikes, drawn from a seed, so that each can be had again.
 
-use super::machine::Whom;
+use super::machine::{Act, Whom};
 use super::programs::{PROGRAMS, Program};
+use super::servers::{FAULTS, Fault, Product};
 use kneepoint_stats::random::Generator;
 use std::ffi::OsString;
 use std::fmt;
@@ -15,7 +16,7 @@ pub(super) enum Kind {
     Killed,
     /// Its guardian and it are killed.
     BothKilled,
-    /// Its guardian alone is killed, and it is asked to end.
+    /// Its guardian alone is killed or stopped, and it is asked to end.
     GuardianKilled,
     /// Its systems are killed or stopped.
     SystemStruck,
@@ -43,12 +44,14 @@ pub(super) enum Kind {
     Hostile,
     /// It is killed with the full collector at work.
     Collecting,
+    /// A server of others, its generator, or Kneepoint beside it is struck.
+    Server(Product),
 }
 
-pub(super) const KINDS: [(Kind, &str); 16] = [
+pub(super) const KINDS: [(Kind, &str); 19] = [
     (Kind::Killed, "Kneepoint killed"),
     (Kind::BothKilled, "it and its guardian killed"),
-    (Kind::GuardianKilled, "guardian killed"),
+    (Kind::GuardianKilled, "guardian killed or stopped"),
     (Kind::SystemStruck, "system killed or stopped"),
     (Kind::Asked, "asked to end"),
     (Kind::KilledAtCall, "killed at a system call"),
@@ -62,7 +65,27 @@ pub(super) const KINDS: [(Kind, &str); 16] = [
     (Kind::Frozen, "stopped for a while"),
     (Kind::Hostile, "hostile texts"),
     (Kind::Collecting, "killed while collecting"),
+    (Kind::Server(Product::Mariadb), "MariaDB"),
+    (Kind::Server(Product::Postgres), "PostgreSQL"),
+    (Kind::Server(Product::Redis), "Redis"),
 ];
+
+/// So many kinds take turns; those behind them are dear and come seldom.
+const ORDINARY: usize = 16;
+/// Every so many points is one with a server,
+const SERVER_EVERY: usize = 9;
+/// which is of these in turn: a round has each ordinary kind twice.
+const SERVERS: [Product; 4] = [Product::Mariadb, Product::Redis, Product::Postgres, Product::Redis];
+const ROUND: usize = SERVER_EVERY * SERVERS.len();
+
+/// The kind of the point of this number.
+fn kind_of(number: usize) -> Kind {
+    let (place, at) = ((number % ROUND) / SERVER_EVERY, number % SERVER_EVERY);
+    match at == SERVER_EVERY - 1 {
+        true => Kind::Server(SERVERS[place]),
+        false => KINDS[(place * (SERVER_EVERY - 1) + at) % ORDINARY].0,
+    }
+}
 
 /// Families of system calls for strace(1), and the errors that they may meet.
 const CALLS: [(&str, &[&str]); 14] = [
@@ -81,6 +104,9 @@ const CALLS: [(&str, &[&str]); 14] = [
     ("sched_setaffinity", &["EINVAL", "EPERM"]),
     ("wait4,waitid,pidfd_open", &["ECHILD", "EINTR"]),
 ];
+
+/// Most calls of mmap that a loader makes for Kneepoint.
+const LOADED: u32 = 24;
 
 /// Limits for prlimit(1).
 const LIMITS: [&str; 10] = [
@@ -108,20 +134,6 @@ pub(super) const HOSTILE: [&str; 8] = [
     "\u{feff}\u{0085}\u{2028}\u{9b}31m",
 ];
 
-/// A signal, sent some time after the start.
-pub(super) struct Act {
-    pub(super) after: Duration,
-    pub(super) signal: &'static str,
-    pub(super) whom: Whom,
-}
-
-impl Act {
-    /// Whether it asks Kneepoint to end.
-    pub(super) fn is_request(&self) -> bool {
-        matches!(self.whom, Whom::Kneepoint) && matches!(self.signal, "INT" | "TERM" | "HUP")
-    }
-}
-
 /// Operations per second that a well-behaved command claims.
 const RATE: f64 = 250.0;
 const WELL: &str = "sleep 0.05; echo \"250 ops/s\"; : {clients}";
@@ -140,6 +152,8 @@ pub(super) struct Point {
     text: usize,
     limit: usize,
     after: Duration,
+    /// Which fault a server of others has its turn with.
+    turn: usize,
 }
 
 impl fmt::Display for Point {
@@ -157,6 +171,7 @@ impl fmt::Display for Point {
             Kind::Damaged => Ok(()),
             Kind::Starved => write!(f, " ({}, {})", LIMITS[self.limit], self.adapter()),
             Kind::Hostile => write!(f, " ({:?})", HOSTILE[self.text]),
+            Kind::Server(_) => write!(f, " ({}, {after} ms)", self.fault().1),
             _ => write!(f, " ({}, {after} ms)", self.adapter()),
         }
     }
@@ -169,7 +184,7 @@ impl Point {
         let mut random = Generator::new(seed);
         let mut below = |most: usize| random.below(most);
         Self {
-            kind: KINDS[number as usize % KINDS.len()].0,
+            kind: kind_of(number as usize),
             seed,
             adapter: below(4),
             program: below(PROGRAMS.len()),
@@ -182,6 +197,7 @@ impl Point {
             text: below(HOSTILE.len()),
             limit: below(LIMITS.len()),
             after: Duration::from_millis(u64::try_from(below(1200)).unwrap_or(0)),
+            turn: number as usize / ROUND + number as usize % ROUND / SERVER_EVERY,
         }
     }
 
@@ -202,6 +218,35 @@ impl Point {
         }
     }
 
+    /// The server of others that is struck, and how.
+    fn served(&self) -> Option<(Product, Fault)> {
+        match self.kind {
+            Kind::Server(product) => Some((product, self.fault().0)),
+            _ => None,
+        }
+    }
+
+    fn fault(&self) -> (Fault, &'static str) {
+        FAULTS[self.turn % FAULTS.len()]
+    }
+
+    /// Whether it may strike the program's loader, before Kneepoint itself begins.
+    pub(super) fn strikes_the_loader(&self) -> bool {
+        let fails = self.kind == Kind::CallFails && CALLS[self.call].0 == "mmap";
+        self.kind == Kind::Starved || fails && self.at <= LOADED
+    }
+
+    /// Programs that stand before others of their names.
+    pub(super) fn disguises(&self) -> Vec<(&'static str, String)> {
+        self.served().map_or_else(Vec::new, |(product, fault)| product.disguises(fault))
+    }
+
+    /// Whether nobody is left afterwards who could put anything back.
+    pub(super) fn leaves_nobody(&self) -> bool {
+        let guardian_too = matches!(self.served(), Some((_, Fault::BothKilled)));
+        matches!(self.kind, Kind::BothKilled | Kind::Journal) || guardian_too
+    }
+
     fn misbehaves(&self) -> &'static Program {
         &PROGRAMS[self.program]
     }
@@ -215,13 +260,28 @@ impl Point {
     pub(super) fn truth(&self) -> Option<f64> {
         match (self.kind, self.adapter()) {
             (Kind::Program, _) if self.hook() == "run" => self.misbehaves().says,
+            (Kind::Server(_), _) => None,
             _ => Some(RATE),
         }
     }
 
     /// Whether what is measured is counted, not claimed.
     pub(super) fn counts(&self) -> bool {
-        self.kind != Kind::Program && self.adapter() == "sqlite"
+        match self.served() {
+            Some((_, fault)) => fault != Fault::Lies,
+            None => self.kind != Kind::Program && self.adapter() == "sqlite",
+        }
+    }
+
+    /// Longest window in ns of a slice that counts: half as long again as planned, and half a
+    /// second.
+    pub(super) fn longest_window(&self) -> u64 {
+        (self.slice() * 3 / 2 + 500) * 1_000_000
+    }
+
+    /// The length of slices in ms.
+    fn slice(&self) -> u64 {
+        self.served().map_or(40, |(product, _)| product.slice())
     }
 
     pub(super) fn hostile(&self) -> Option<&'static str> {
@@ -233,6 +293,7 @@ impl Point {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let sh = |script: &str| quoted(&format!("sh -c '{}'", script.replace('\'', "'\\''")));
         let (kind, settings) = match (self.kind, self.adapter()) {
+            (Kind::Server(product), _) => product.workload(self.fault().0),
             (Kind::Program, _) => {
                 let bad = sh(self.misbehaves().script);
                 let well = match self.hook() {
@@ -261,11 +322,14 @@ impl Point {
         };
         let treatments = if kind == "sqlite-oltp" { "\"sqlite-private-cache\"" } else { "" };
         let text = self.hostile().unwrap_or("a run under faults");
+        // Servers of others take their time to start.
+        let budget = if self.served().is_some() { 12 } else { 3 };
+        let slice = self.slice();
         format!(
             "name = \"faulty\"\nsummary = {}\noperation = {}\ntreatments = [{treatments}]\n\
              [workload]\nkind = \"{kind}\"\n[workload.settings]\n{settings}\
-             [sweep]\nclients = [\"1\", \"2\"]\nfocus = \"2\"\n[protocol]\nslice_ms = 40\n\
-             ramp_ms = 5\nsweep_blocks = 1\neffect_blocks = [1, 1]\nbudget_s = 3\n",
+             [sweep]\nclients = [\"1\", \"2\"]\nfocus = \"2\"\n[protocol]\nslice_ms = {slice}\n\
+             ramp_ms = 5\nsweep_blocks = 1\neffect_blocks = [1, 1]\nbudget_s = {budget}\n",
             quoted(text),
             quoted(self.hostile().unwrap_or("runs"))
         )
@@ -308,7 +372,7 @@ impl Point {
 
     /// What is done to it meanwhile, in order.
     pub(super) fn acts(&self) -> Vec<Act> {
-        let after = |after, signal, whom| Act { after, signal, whom };
+        let after = |after, signal, whom| Act { after, signal, whom, awaits: None };
         let act = |signal, whom| after(self.after, signal, whom);
         let late = self.after.max(Duration::from_millis(700));
         let ask = after(late, ["INT", "TERM", "HUP"][self.signal], Whom::Kneepoint);
@@ -320,7 +384,9 @@ impl Point {
             Kind::BothKilled | Kind::Journal => {
                 vec![act("KILL", Whom::Guardian), act("KILL", Whom::All)]
             }
-            Kind::GuardianKilled => vec![act("KILL", Whom::Guardian), ask],
+            Kind::GuardianKilled => {
+                vec![act(["KILL", "STOP"][self.hook % 2], Whom::Guardian), ask]
+            }
             Kind::SystemStruck => {
                 vec![act(["KILL", "STOP", "TERM"][self.signal], Whom::Systems), ask]
             }
@@ -328,6 +394,11 @@ impl Point {
             Kind::Frozen => {
                 let on = self.after + Duration::from_millis(900);
                 vec![act("STOP", Whom::Kneepoint), after(on, "CONT", Whom::Kneepoint)]
+            }
+            Kind::Server(product) => {
+                // Some while the data is made, some while it is measured.
+                let late = self.after * [1, 4, 8][self.signal];
+                product.acts(self.fault().0, late, ["INT", "TERM", "HUP"][self.hook % 3])
             }
             _ => Vec::new(),
         }
@@ -350,6 +421,24 @@ mod tests {
             assert_eq!((one.to_string(), one.recipe()), (same.to_string(), same.recipe()));
             let recipe: Result<toml::Table, _> = toml::from_str(&one.recipe());
             assert!(recipe.is_ok(), "{one}: {}", one.recipe());
+        }
+    }
+
+    #[test]
+    fn a_round_has_every_kind_and_eight_rounds_every_fault_of_every_server() {
+        let kinds: Vec<Kind> = (0..ROUND).map(kind_of).collect();
+        let count = |kind: Kind| kinds.iter().filter(|one| **one == kind).count();
+        assert!(KINDS[..ORDINARY].iter().all(|(kind, _)| count(*kind) == 2), "{kinds:?}");
+        assert_eq!(KINDS[ORDINARY..].iter().map(|(kind, _)| count(*kind)).sum::<usize>(), 4);
+        assert!(KINDS.iter().all(|(kind, _)| count(*kind) > 0));
+        for product in Product::ALL {
+            let points =
+                (0..8 * u32::try_from(ROUND).unwrap()).map(|number| Point::drawn(1, number));
+            let faults: Vec<&str> = points
+                .filter(|point| point.kind == Kind::Server(product))
+                .map(|point| point.fault().1)
+                .collect();
+            assert!(FAULTS.iter().all(|(_, name)| faults.contains(name)), "{faults:?}");
         }
     }
 }

@@ -1,19 +1,23 @@
 //! A world of its own for each point: processes, mounts, shared memory, sockets and control groups
 //! of nobody else, so that all that is in it afterwards is of the point, and goes with it.
 
-use super::Found;
+use super::found::Found;
 use super::points::Point;
 use super::strike;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// The flag by which this program is started within one.
 pub(super) const INSIDE: &str = "--inside";
+/// Room for servers' files, and for what fills every room there is.
+const ROOM: &str = "700m";
 /// Longest that a point may take: more than a run that hangs is given.
-const LONGEST: &str = "120";
+const LONGEST: Duration = Duration::from_secs(180);
 
 /// What the outer program and the one inside agree upon.
 #[derive(Clone, Debug)]
@@ -22,24 +26,67 @@ pub(super) struct Place {
     /// An empty folder, on which a file system is mounted that only the sandbox sees.
     pub(super) home: PathBuf,
     pub(super) seed: u64,
+    /// Whether to print what Kneepoint said.
+    pub(super) tells: bool,
 }
 
-/// Takes one point in a sandbox.
+/// Takes one point in a sandbox, which ends with this program, however that ends.
 pub(super) fn point(place: &Place, number: u32) -> Result<Found> {
     let own = std::env::current_exe().context("finding this program")?;
-    let mut command = Command::new("timeout");
-    command.args(["--signal=KILL", LONGEST, "unshare", "--mount", "--ipc", "--net", "--fork"]);
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--ipc", "--net", "--fork"]);
     command.args(["--propagation", "private", "--kill-child=KILL"]);
     // The full collector tells processes by the ids that the kernel knows them by.
     if !Point::drawn(place.seed, number).shares_processes() {
         command.args(["--pid", "--mount-proc"]);
     }
+    // What this program was started to ignore, Kneepoint would ignore too.
+    command.args(["env", "--default-signal=INT,TERM,HUP"]);
     command.arg(own).args(["faults", INSIDE]).args([&place.home, &place.program]);
     command.args([place.seed.to_string(), number.to_string()]);
-    let output = command.stdin(Stdio::null()).output().context("unshare")?;
-    let reported = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "point {number}: {}: {}", output.status, reported.trim());
-    serde_json::from_slice(&output.stdout).with_context(|| format!("point {number}: {reported}"))
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("setpriv")?;
+    let outputs = (child.stdout.take(), child.stderr.take());
+    let (ended, printed, said) = std::thread::scope(|scope| {
+        let printed = scope.spawn(|| text(outputs.0));
+        let said = scope.spawn(|| text(outputs.1));
+        let ended = end_of(&mut child);
+        (ended, printed.join().unwrap_or_default(), said.join().unwrap_or_default())
+    });
+    if place.tells {
+        println!("{}", said.trim());
+    }
+    if let Some(true) = ended?.map(|status| status.success()) {
+        return serde_json::from_str(&printed).with_context(|| format!("point {number}: {said}"));
+    }
+    // Where much else is done, a sandbox may fail; where nothing is, that is a finding.
+    let problem = format!("its sandbox failed, or took longer than {LONGEST:?}: {}", said.trim());
+    Ok(Found { slow: vec![problem], ..Found::default() })
+}
+
+fn text(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        // What was read until an error is all that there is.
+        let _ = pipe.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// How it ended; none where it had to be ended.
+fn end_of(child: &mut Child) -> Result<Option<ExitStatus>> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if begun.elapsed() > LONGEST {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Why there can be no sandbox here, if so.
@@ -51,7 +98,7 @@ pub(super) fn lacking() -> Option<String> {
         Ok(output) if !output.status.success() => {
             Some(format!("unshare: {}", String::from_utf8_lossy(&output.stderr).trim()))
         }
-        Ok(_) => ["strace", "prlimit", "timeout"].iter().find_map(|name| {
+        Ok(_) => ["strace", "prlimit", "setpriv"].iter().find_map(|name| {
             let there = Command::new(name).arg("--version").output().is_ok();
             (!there).then(|| format!("{name} is not installed"))
         }),
@@ -63,10 +110,10 @@ pub(super) fn inside(words: &[&str]) -> Result<()> {
     let [home, program, seed, number] = words else { bail!("{INSIDE} takes four values") };
     let (seed, number) = (seed.parse()?, number.parse()?);
     let home = Path::new(home);
-    for folder in [home, Path::new("/dev/shm")] {
+    for (folder, size) in [(home, "256m"), (Path::new("/dev/shm"), ROOM)] {
         let mut mount = Command::new("mount");
-        let mounted =
-            mount.args(["-t", "tmpfs", "-o", "mode=1777", "none"]).arg(folder).status()?;
+        let options = format!("mode=1777,size={size}");
+        let mounted = mount.args(["-t", "tmpfs", "-o", &options, "none"]).arg(folder).status()?;
         ensure!(mounted.success(), "nothing can be mounted on {}", folder.display());
     }
     // Without one, whoever wants a loopback address gets none, and says so.

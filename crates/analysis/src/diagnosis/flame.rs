@@ -8,11 +8,11 @@ use kneepoint_vocab::units::Seconds;
 use std::collections::BTreeMap;
 
 /// Children kept at a node; the rest is summed in `(others)`, so that a report stays small.
-const WIDEST: usize = 40;
+pub(crate) const WIDEST: usize = 40;
 /// Nodes lighter than this part of the whole are summed in `(others)`.
 const LIGHTEST: f64 = 5e-4;
 /// Frames deeper than this are not drawn.
-const DEEPEST: usize = 200;
+pub(crate) const DEEPEST: usize = 200;
 
 #[derive(Default)]
 struct Node<'a> {

@@ -24,6 +24,9 @@ use kneepoint_vocab::units::{Cores, Ratio};
 const LEAST_SHARE: f64 = 0.01;
 /// Below this part of C there is nothing to explain.
 pub(crate) const LEAST_LOSS: f64 = 0.03;
+/// Below this part of C a loss is explained only where it is surely more than [`LEAST_LOSS`]: a few
+/// slices on a machine with other work show as much of nothing.
+const SMALL_LOSS: f64 = 0.1;
 
 /// A function that takes so much of C more than at the reference level is named, however wide its
 /// interval is.
@@ -180,9 +183,11 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) 
     };
     let all = sum(&account.row, &account.balance);
     let total: Estimate<Cores> = accounts.estimate(account, sum);
-    let total = estimate(total.value.0, total.low.0.max(0.0), total.high.0);
+    let total: Estimate<Cores> = estimate(total.value.0, total.low.0.max(0.0), total.high.0);
     let least = LEAST_LOSS * account.balance.total;
-    if all.is_nan() || all < least {
+    let small = all < SMALL_LOSS * account.balance.total;
+    let sure = accounts.have_intervals() && total.low.0 >= least;
+    if all.is_nan() || all < least || (small && !sure) {
         return Losses { list: Vec::new(), total };
     }
     let mut list: Vec<Loss> = slots

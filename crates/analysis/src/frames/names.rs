@@ -2,12 +2,18 @@
 //! a program and what it waits for. All of them are in `names.toml`, to which a recipe may add;
 //! here is what they mean.
 
-use kneepoint_vocab::names::{Inside, KernelLockClass, Names, Parking, Relieved, Runtime};
+use kneepoint_vocab::names::{
+    Inside, KernelLockClass, KernelWork, Names, Parking, Relieved, Runtime,
+};
 use kneepoint_vocab::{CauseKey, Frame, Relief};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Base name under which kernel frames are recorded.
 pub(crate) const KERNEL: &str = "[kernel]";
+
+/// Ways into the kernel that the program did not ask for by a call or a fault.
+pub(crate) const INTERRUPT: &str = "interrupt";
+pub(crate) const ENTRY_AND_EXIT: &str = "entry and exit";
 
 /// The file, read once.
 static BUILT_IN: LazyLock<Names> =
@@ -201,6 +207,11 @@ impl Catalogue {
         holds(function, &self.0.kernel.page_faults)
     }
 
+    /// Whether a way into the kernel is no call of the program's.
+    pub(crate) fn is_nobody_s(self, entry: &str) -> bool {
+        matches!(entry, INTERRUPT | ENTRY_AND_EXIT)
+    }
+
     /// Whether a kernel function serves an interrupt.
     pub(crate) fn is_interrupt(self, function: &str) -> bool {
         holds(function, &self.0.kernel.interrupts)
@@ -225,11 +236,20 @@ impl Catalogue {
         found.map(|lock| lock.name.as_str())
     }
 
-    /// What kernel work is called that these functions do, where it has a name of its own.
-    pub(crate) fn kernel_work(self, functions: &[&str]) -> Option<&'static str> {
+    /// The kernel lock that a thread sleeps for in these functions, innermost first, of which the
+    /// kernel gives no event.
+    pub(crate) fn sleeps_for(self, functions: &[&str]) -> Option<&'static str> {
+        let one = |parts: &[String]| functions.iter().any(|function| holds(function, parts));
+        let mut locks = self.0.kernel.sleep.iter();
+        let found =
+            locks.find(|lock| one(&lock.parts) && (lock.below.is_empty() || one(&lock.below)));
+        found.map(|lock| lock.name.as_str())
+    }
+
+    /// Kernel work that these functions do, where it has a name of its own.
+    pub(crate) fn kernel_work(self, functions: &[&str]) -> Option<&'static KernelWork> {
         let does = |parts: &[String]| functions.iter().any(|function| holds(function, parts));
-        let found = self.0.kernel.work.iter().find(|work| does(&work.parts));
-        found.map(|work| work.name.as_str())
+        self.0.kernel.work.iter().find(|work| does(&work.parts))
     }
 
     /// What may relieve a cause, whichever program it is of.
@@ -463,6 +483,11 @@ mod tests {
             known().is_switching("finish_task_switch.isra.0") && !known().is_switching("copy_page")
         );
         assert!(known().is_waiting_call("kill") && !known().is_waiting_call("write"));
+        let write = ["schedule", "__vma_start_write", "__split_vma"];
+        assert_eq!(known().sleeps_for(&write), Some("mmap_lock"));
+        let page = ["io_schedule", "__folio_lock", "shmem_get_folio_gfp", "shmem_fault"];
+        assert_eq!(known().sleeps_for(&page), Some("page lock"));
+        assert_eq!(known().sleeps_for(&["io_schedule", "__folio_lock", "filemap_fault"]), None);
     }
 
     #[test]

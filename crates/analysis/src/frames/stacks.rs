@@ -1,6 +1,6 @@
 //! The stack table, and what a stack says about where CPU time went.
 
-use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
+use crate::frames::names::{Catalogue, ENTRY_AND_EXIT, INTERRUPT, in_kernel, is_unnamed};
 use crate::frames::naming::{begins_in_machinery, naming_frames, working_function};
 use kneepoint_vocab::findings::{LineKind, Name, Place};
 use kneepoint_vocab::{CodeKind, Frame, SourceLine, StackId, StackRecord};
@@ -93,7 +93,8 @@ pub(crate) fn function_of(known: Catalogue, frames: &[Frame]) -> Function {
     if !kernel.is_empty() {
         let entry = kernel_entry(known, &kernel).to_owned();
         let name = match known.kernel_work(&kernel) {
-            Some(work) => Name::KernelWork { work: work.to_owned(), entry },
+            Some(work) if work.alone => Name::Kernel(work.name.clone()),
+            Some(work) => Name::KernelWork { work: work.name.clone(), entry },
             None => Name::Kernel(entry),
         };
         return Function { kind: LineKind::Kernel, name, lock: None };
@@ -127,11 +128,11 @@ pub(crate) fn kernel_entry<'a>(known: Catalogue, functions: &[&'a str]) -> &'a s
         return "page fault";
     }
     if outermost_first().any(|function| known.is_interrupt(function)) {
-        return "interrupt";
+        return INTERRUPT;
     }
     let named =
         outermost_first().find(|function| !known.is_entry(function) && !is_unnamed(function));
-    named.unwrap_or("entry and exit")
+    named.unwrap_or(ENTRY_AND_EXIT)
 }
 
 #[cfg(test)]
@@ -174,6 +175,12 @@ mod tests {
         ];
         assert_eq!(of(&shootdown), "kernel: TLB shootdown in mprotect");
         assert_eq!(of(&shootdown[2..]), "kernel: mprotect");
+        let send = [("do_send_sig_info", "[kernel]"), ("__x64_sys_tgkill", "[kernel]")];
+        let handle = [("get_signal", "[kernel]"), ("arch_do_signal_or_restart", "[kernel]")];
+        let back = [("restore_sigcontext", "[kernel]"), ("__do_sys_rt_sigreturn", "[kernel]")];
+        for signal in [&send, &handle, &back] {
+            assert_eq!(of(signal), "kernel: signal delivery");
+        }
     }
 
     #[test]

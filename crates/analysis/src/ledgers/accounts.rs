@@ -108,6 +108,11 @@ impl Accounts {
         self.levels.iter().find(|account| account.level == level)
     }
 
+    /// Whether there are blocks enough for intervals.
+    pub(crate) fn have_intervals(&self) -> bool {
+        !self.resamples.weights.is_empty()
+    }
+
     /// A quantity of one level with its interval over blocks. `quantity` may give NaN where a
     /// resample cannot tell.
     pub(crate) fn estimate<U: Unit>(

@@ -1,4 +1,5 @@
-//! What a futex wait was for: a lock, or a condition.
+//! What a wait was for, where the record leaves it open: a futex wait a lock or a condition, a
+//! sleep in the kernel one of its locks.
 //!
 //! The record holds such waits as they were called. The C library's mutexes wait with `FUTEX_WAIT`
 //! or `FUTEX_LOCK_PI` and no timeout; `FUTEX_WAIT_BITSET` serves condition variables, semaphores
@@ -6,8 +7,11 @@
 //! the library functions in them (`names.toml`), and the operation where there is no stack that
 //! tells. This is the only place that judges; runs of schema 1 hold what their collector had
 //! judged, and keep it.
+//!
+//! Some locks of the kernel make no lock event. Where most of the stacks of one kind of wait sleep
+//! in functions that are known to wait for such a lock, that is what the wait is for.
 
-use crate::frames::names::Catalogue;
+use crate::frames::names::{Catalogue, in_kernel};
 use crate::frames::naming::{LOCK, machinery};
 use crate::frames::stacks::Stacks;
 use crate::number::seconds;
@@ -25,15 +29,20 @@ const LOCK_PI2: u16 = 13;
 
 /// A word in one start of one variant.
 type Word = (VariantId, u32, u64);
+/// A kind of wait that is known by its reason and the system call alone.
+type Sleep = (WaitReason, i32);
 
-/// The record with every futex wait distinguished.
+/// The record with every futex wait distinguished, and sleeping for the kernel's locks by their
+/// names.
 pub(crate) fn classified(record: &RunRecord) -> Cow<'_, RunRecord> {
     let facts = || record.trials.iter().flat_map(|trial| &trial.facts);
-    if !facts().filter_map(key).any(|key| is_raw(key.reason)) {
+    let slept_for = slept_for(record);
+    if slept_for.is_empty() && !facts().filter_map(key).any(|key| is_raw(key.reason)) {
         return Cow::Borrowed(record);
     }
     let locks = locks(record);
     let mut record = record.clone();
+    name_sleeps(&mut record, &slept_for);
     for trial in &mut record.trials {
         let (variant, start) = (trial.id.variant.clone(), trial.id.start);
         for fact in &mut trial.facts {
@@ -50,6 +59,42 @@ pub(crate) fn classified(record: &RunRecord) -> Cow<'_, RunRecord> {
         }
     }
     Cow::Owned(record)
+}
+
+fn sleep(key: &WaitKey) -> Option<Sleep> {
+    let tells_nothing = matches!(key.reason, WaitReason::Device | WaitReason::Other);
+    (tells_nothing && key.object == 0).then_some((key.reason, key.syscall))
+}
+
+/// The kernel locks that most of a kind of sleeping is for.
+fn slept_for(record: &RunRecord) -> BTreeMap<Sleep, &'static str> {
+    let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
+    let mut votes: BTreeMap<Sleep, BTreeMap<Option<&'static str>, f64>> = BTreeMap::new();
+    for fact in record.trials.iter().flat_map(|trial| &trial.facts) {
+        let Fact::Stack(stack) = fact else { continue };
+        let key = stack.wait.as_ref().filter(|_| stack.kind == StackKind::OffCpu);
+        let Some(sleep) = key.and_then(sleep) else { continue };
+        let frames = stacks.frames(stack.stack).iter().filter(|frame| in_kernel(frame));
+        let functions: Vec<&str> = frames.map(|frame| frame.function.as_str()).collect();
+        let lock = stacks.known.sleeps_for(&functions);
+        *votes.entry(sleep).or_default().entry(lock).or_default() += seconds(stack.weight);
+    }
+    let most = votes.into_iter().filter_map(|(sleep, locks)| {
+        let all: f64 = locks.values().sum();
+        let (lock, weight) = locks.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        lock.filter(|_| weight * 2.0 > all).map(|lock| (sleep, lock))
+    });
+    most.collect()
+}
+
+fn name_sleeps(record: &mut RunRecord, slept_for: &BTreeMap<Sleep, &'static str>) {
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        let Some(key) = key_mut(fact) else { continue };
+        if let Some(lock) = sleep(key).and_then(|sleep| slept_for.get(&sleep)) {
+            key.reason = WaitReason::KernelLock;
+            key.object_name = Some((*lock).to_owned());
+        }
+    }
 }
 
 /// Whether the word is a lock, for words of which stacks tell.

@@ -2,6 +2,7 @@
 
 pub(crate) mod classify;
 pub(crate) mod groups;
+mod held;
 mod node;
 mod objects;
 pub(crate) mod pools;

@@ -15,6 +15,8 @@
 //! 5. *Other waits* (pipes, sockets, devices, timers): the scheduler's part of a system call by
 //!    whose function waiters of that kind, or those who woke them, entered it. What the call does
 //!    beside that is its own work.
+//! 6. *Calls that hold a contended lock*: the system call that takes a kernel's, and a library's
+//!    function that takes its own (`held.rs`).
 //!
 //! Waits for a request are the clients': switching for them, and waking the clients, is one kind
 //! of kernel work, whichever call it is in.
@@ -24,6 +26,7 @@ use crate::frames::naming::{begins_in_machinery, naming_frames, wakes_by_manager
 use crate::frames::stacks::{Function, Stacks, function_of, kernel_entry};
 use crate::number::seconds;
 use crate::waits::groups::Groups;
+use crate::waits::held::Held;
 use crate::waits::requests::is_request_key;
 use kneepoint_vocab::findings::{CauseKind, LineKind, LockWork, Name};
 use kneepoint_vocab::{Clients, Fact, Frame, StackKind, StackWeight, TrialRecord, WaitReason};
@@ -52,6 +55,7 @@ pub(crate) struct WaitWork {
     managed: Option<usize>,
     /// The lock or condition that makes most of the futex waits, where one does.
     futex: Option<usize>,
+    held: Held,
 }
 
 /// A system call, and the function that made it.
@@ -96,6 +100,7 @@ impl WaitWork {
             sites: sites.collect(),
             managed: heaviest(&seen.managed).and_then(|(group, _)| group),
             futex: most.and_then(|(group, _)| group),
+            held: Held::build(trials, groups, stacks),
         }
     }
 
@@ -108,7 +113,10 @@ impl WaitWork {
                 let name = Name::Kernel(FOR_REQUESTS.to_owned());
                 return Function { kind: LineKind::Kernel, name, lock: None };
             }
-            None => return plain,
+            None => match self.held.lock(self.known, frames) {
+                Some(group) => return of_holder(plain, group, groups),
+                None => return plain,
+            },
         };
         let what = &groups.list[group];
         let work = match (plain.kind, &plain.name) {
@@ -153,6 +161,16 @@ impl WaitWork {
             None => None,
         }
     }
+}
+
+/// What a holder of the lock `group` does.
+fn of_holder(plain: Function, group: usize, groups: &Groups) -> Function {
+    let work = match plain.kind {
+        LineKind::Kernel => LockWork::SystemCalls,
+        _ => LockWork::Functions,
+    };
+    let of = Box::new(groups.list[group].name.clone());
+    Function { kind: plain.kind, name: Name::Work { work, of }, lock: Some(group) }
 }
 
 /// What the stacks of waiters and wakers vote for.

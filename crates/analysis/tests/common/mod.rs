@@ -371,3 +371,13 @@ pub(crate) fn concludes(findings: &Findings, wanted: impl Fn(&Conclusion) -> boo
 pub(crate) fn near(found: f64, wanted: f64) -> bool {
     (found - wanted).abs() <= 1e-2 * wanted.abs()
 }
+
+/// The keys of all waits of a record, and of the stacks of those who wait.
+pub(crate) fn wait_keys(record: &mut RunRecord) -> impl Iterator<Item = &mut WaitKey> {
+    let facts = record.trials.iter_mut().flat_map(|trial| &mut trial.facts);
+    facts.filter_map(|fact| match fact {
+        Fact::Wait(wait) => Some(&mut wait.key),
+        Fact::Stack(stack) => stack.wait.as_mut(),
+        _ => None,
+    })
+}

@@ -11,12 +11,16 @@ pub(crate) struct SimulateArgs {
     /// The twin file: a machine and the programs of its threads (docs/twin.md)
     #[arg(value_name = "TWIN")]
     pub(crate) twin: PathBuf,
-    /// Clients: numbers and ranges that double, e.g. `1,2,4` or `1..64`
+    /// Clients: numbers and ranges, which double, e.g. `1,2,4` or `1..64`, or go by steps:
+    /// `1..64:1` is every number
     #[arg(long, default_value = "1", value_parser = parse_numbers)]
     pub(crate) clients: Numbers,
     /// Cores, in the same way [default: those of the file]
     #[arg(long, value_parser = parse_numbers)]
     pub(crate) cores: Option<Numbers>,
+    /// The same in one word each: `clients=1..64`, `cores=1,2,4`
+    #[arg(long, value_name = "clients|cores=NUMBERS", value_parser = parse_sweep)]
+    pub(crate) sweep: Vec<Swept>,
     /// Half-width of the 95 % interval of throughput to aim at
     #[arg(long, default_value = "1%", value_parser = super::parse_ratio)]
     pub(crate) precision: Ratio,
@@ -32,6 +36,42 @@ pub(crate) struct SimulateArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What `--sweep` varies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Swept {
+    Clients(Numbers),
+    Cores(Numbers),
+}
+
+impl SimulateArgs {
+    /// Clients, as the last word about them says.
+    pub(crate) fn clients(&self) -> &Numbers {
+        let swept = self.sweep.iter().rev().find_map(|it| match it {
+            Swept::Clients(numbers) => Some(numbers),
+            Swept::Cores(_) => None,
+        });
+        swept.unwrap_or(&self.clients)
+    }
+
+    /// Cores, likewise; those of the file where nothing is said.
+    pub(crate) fn cores(&self) -> Option<&Numbers> {
+        let swept = self.sweep.iter().rev().find_map(|it| match it {
+            Swept::Cores(numbers) => Some(numbers),
+            Swept::Clients(_) => None,
+        });
+        swept.or(self.cores.as_ref())
+    }
+}
+
+/// `clients=1..64`.
+fn parse_sweep(text: &str) -> Result<Swept, String> {
+    match text.split_once('=') {
+        Some(("clients", numbers)) => parse_numbers(numbers).map(Swept::Clients),
+        Some(("cores", numbers)) => parse_numbers(numbers).map(Swept::Cores),
+        _ => Err("give clients=NUMBERS or cores=NUMBERS, e.g. clients=1..64".to_owned()),
+    }
 }
 
 /// Arguments of `calibrate`.
@@ -66,6 +106,9 @@ pub(crate) struct PredictArgs {
     /// What if all cores were faster, e.g. `1.1`
     #[arg(long, value_name = "FACTOR", value_parser = parse_speed)]
     pub(crate) speed: Option<f64>,
+    /// Continue the curve of a variant that the sweep measured too; part of its name is enough
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["without", "split", "lock", "speed"])]
+    pub(crate) variant: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -129,7 +172,10 @@ pub(crate) struct Numbers(pub(crate) Vec<u32>);
 /// Most threads or cores.
 const MOST: u32 = 1 << 20;
 
-/// `1,2,4` or `1..64`, which doubles from 1 on and ends with 64.
+/// Most numbers of one list.
+const MOST_NUMBERS: usize = 1 << 16;
+
+/// `1,2,4`; `1..64`, which doubles from 1 on and ends with 64; or `1..64:1`, which goes by ones.
 fn parse_numbers(text: &str) -> Result<Numbers, String> {
     let number = |text: &str| match text.trim().parse::<u32>() {
         Ok(value) if (1..=MOST).contains(&value) => Ok(value),
@@ -137,19 +183,26 @@ fn parse_numbers(text: &str) -> Result<Numbers, String> {
     };
     let mut all = Vec::new();
     for part in text.split(',') {
-        if let Some((low, high)) = part.split_once("..") {
-            let (mut value, high) = (number(low)?, number(high)?);
-            while value < high {
-                all.push(value);
-                value *= 2;
-            }
-            all.push(high);
-        } else {
+        let Some((low, rest)) = part.split_once("..") else {
             all.push(number(part)?);
+            continue;
+        };
+        let (high, step) = match rest.split_once(':') {
+            Some((high, step)) => (high, Some(number(step)?)),
+            None => (rest, None),
+        };
+        let (mut value, high) = (number(low)?, number(high)?);
+        while value < high && all.len() < MOST_NUMBERS {
+            all.push(value);
+            value = step.map_or(value * 2, |step| value + step);
         }
+        all.push(high);
     }
     all.sort_unstable();
     all.dedup();
+    if all.len() > MOST_NUMBERS {
+        return Err(format!("give at most {MOST_NUMBERS} numbers, or a greater step"));
+    }
     Ok(Numbers(all))
 }
 
@@ -174,8 +227,21 @@ mod tests {
         assert_eq!(read("3,1..4"), Ok(vec![1, 2, 3, 4]));
         assert_eq!(read("7..7"), Ok(vec![7]));
         assert_eq!(read("1..1048576").map(|all| all.len()), Ok(21));
-        for bad in ["", "0", "1,,2", "1..", "-1", "1e3", "2000000"] {
+        assert_eq!(read("1..64:1").map(|all| all.len()), Ok(64));
+        assert_eq!(read("2..11:4"), Ok(vec![2, 6, 10, 11]));
+        let bad = ["", "0", "1,,2", "1..", "-1", "1e3", "2000000", "1..8:0", "1..1048576:1"];
+        for bad in bad {
             assert!(read(bad).is_err(), "{bad} passed");
+        }
+    }
+
+    #[test]
+    fn a_sweep_names_what_it_varies() {
+        let numbers = |all: &[u32]| Numbers(all.to_vec());
+        assert_eq!(parse_sweep("clients=1..4"), Ok(Swept::Clients(numbers(&[1, 2, 4]))));
+        assert_eq!(parse_sweep("cores=3"), Ok(Swept::Cores(numbers(&[3]))));
+        for bad in ["", "clients", "threads=1..4", "clients=0"] {
+            assert!(parse_sweep(bad).is_err(), "{bad} passed");
         }
     }
 

@@ -1,6 +1,6 @@
 //! `kneepoint compare`: run directories beside each other; reads nothing else.
 
-use super::report;
+use super::{recipe, report};
 use crate::cli::{CompareArgs, UsageError};
 use crate::{CONDITION_HOLDS, NOT_TRUSTWORTHY, OK, print};
 use anyhow::Result;
@@ -36,11 +36,44 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<u8> {
     } else {
         terminal::comparison::render(&comparison, print::width(), print::colour())
     };
-    if let (Some(page), false) = (&args.html, args.json || args.markdown) {
+    let is_text = !args.json && !args.markdown;
+    if let Some(line) = interleaved(&args.directories, &opened).filter(|_| is_text) {
+        text.push_str(&format!("next    {}\n", print::inert(&line)));
+    }
+    if let (Some(page), true) = (&args.html, is_text) {
         text.push_str(&format!("report  {}\n", page.display()));
     }
     print::out(&text)?;
     Ok(code(&comparison))
+}
+
+/// The command that measures the last run's system and the first one's side by side, where these
+/// are two of one experiment: two dates are no pair, two variants of one run are.
+fn interleaved(directories: &[PathBuf], opened: &[(RunRecord, Findings)]) -> Option<String> {
+    let ((first, _), (last, _)) = (opened.first()?, opened.last()?);
+    kneepoint_lab::against::baseline(first).ok()?;
+    let (then, now) = (recipe::begun_with(&first.host)?, recipe::begun_with(&last.host)?);
+    if (&then.command, &then.recipe) == (&now.command, &now.recipe) {
+        return None;
+    }
+    let mut words = vec!["kneepoint".to_owned(), "run".to_owned(), "--against".to_owned()];
+    words.push(directories.first()?.display().to_string());
+    words.extend(now.recipe.clone());
+    let counting = &now.counting;
+    let options = [
+        ("--throughput", &counting.throughput),
+        ("--json-pointer", &counting.json_pointer),
+        ("--operations", &counting.operations),
+        ("--work", &counting.work),
+    ];
+    for (option, value) in options {
+        words.extend(value.iter().flat_map(|value| [option.to_owned(), value.clone()]));
+    }
+    if !now.command.is_empty() {
+        words.push("--".to_owned());
+        words.extend(now.command.clone());
+    }
+    Some(kneepoint_rig::environment::words_of(&words))
 }
 
 /// What cannot be relied on fails nothing for sure, and is no success either.

@@ -18,8 +18,26 @@ pub(crate) fn generate(what: Generate) -> Result<u8> {
         Some(shell) => complete(shell, &mut with_recipes()?, "kneepoint", &mut bytes),
         None => page(what)?.render(&mut bytes)?,
     }
+    if matches!(what, Generate::CompleteFish) {
+        bytes.extend_from_slice(recipes_for_fish()?.as_bytes());
+    }
     crate::print::out(&String::from_utf8_lossy(&bytes))?;
     Ok(crate::OK)
+}
+
+/// The names of recipes, which the script for fish lacks: it is made of options alone.
+fn recipes_for_fish() -> Result<String> {
+    let mut script = String::new();
+    for recipe in kneepoint_rig::recipe::all()? {
+        for command in ["run", "list"] {
+            script.push_str(&format!(
+                "complete -c kneepoint -n \"__fish_kneepoint_using_subcommand {command}\" \
+                 -a \"{}\" -d 'recipe'\n",
+                recipe.name
+            ));
+        }
+    }
+    Ok(script)
 }
 
 /// What programs can rely on in the JSON that commands print.
@@ -47,13 +65,17 @@ const fn shell(what: Generate) -> Option<Shell> {
 fn with_recipes() -> Result<clap::Command> {
     let names = kneepoint_rig::recipe::all()?.into_iter().map(|recipe| recipe.name.leak() as &str);
     let names = PossibleValuesParser::new(names.collect::<Vec<_>>());
-    Ok(Cli::command()
-        .mut_subcommand("run", |run| run.mut_arg("recipe", |recipe| recipe.value_parser(names))))
+    let offered = |command: clap::Command| {
+        let names = names.clone();
+        command.mut_arg("recipe", |recipe| recipe.value_parser(names))
+    };
+    Ok(Cli::command().mut_subcommand("run", offered).mut_subcommand("list", offered))
 }
 
 /// The man page of Kneepoint or of one of its commands.
 fn page(what: Generate) -> Result<Man> {
-    let mut all = Cli::command();
+    // Nobody reads a page on how to get help.
+    let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
     let value = what.to_possible_value().context("a hidden page")?;
     let Some(name) = value.get_name().strip_prefix("man-") else { return Ok(Man::new(all)) };
@@ -79,12 +101,28 @@ mod tests {
         page(Generate::ManRun).unwrap().render(&mut bytes).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         assert!(text.contains(".TH kneepoint-run 1") && text.contains("budget"), "{text}");
+        let mut bytes = Vec::new();
+        page(Generate::Man).unwrap().render(&mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let listed = text.lines().filter_map(|line| line.strip_prefix("kneepoint\\-"));
+        let listed: Vec<&str> = listed.filter_map(|line| line.strip_suffix("(1)")).collect();
+        assert!(listed.contains(&"run"), "{text}");
+        for command in listed {
+            assert!(pages.contains(&format!("man-{command}")), "no man-{command}");
+        }
     }
 
     #[test]
     fn completions_know_the_recipes() {
-        let mut bytes = Vec::new();
-        complete(Shell::Bash, &mut with_recipes().unwrap(), "kneepoint", &mut bytes);
-        assert!(String::from_utf8(bytes).unwrap().contains("sqlite-shared-cache"));
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut bytes = Vec::new();
+            complete(shell, &mut with_recipes().unwrap(), "kneepoint", &mut bytes);
+            let mut script = String::from_utf8(bytes).unwrap();
+            if shell == Shell::Fish {
+                script.push_str(&recipes_for_fish().unwrap());
+            }
+            // Of `run RECIPE` and of `list --variants RECIPE`.
+            assert!(script.matches("supersmack-select-key").count() >= 2, "{shell}: {script}");
+        }
     }
 }

@@ -4,12 +4,12 @@
 use crate::cli::PredictArgs;
 use crate::{NOT_TRUSTWORTHY, OK, print};
 use anyhow::{Result, anyhow, bail};
-use kneepoint_model::calibrate::{Asked, Observed, Oracle};
+use kneepoint_model::calibrate::{Asked, Observed, Oracle, Tried};
 use kneepoint_model::predict::{Curve, Forecast, Weights, forecast};
 use kneepoint_model::twin::Change;
 use kneepoint_report::number;
-use kneepoint_vocab::findings::{CurvePoint, Residual, TwinForecast};
-use kneepoint_vocab::{Findings, Level, PerSecond, Ratio};
+use kneepoint_vocab::findings::{CurvePoint, Effect, Residual, TreatedCurve, TwinForecast};
+use kneepoint_vocab::{Findings, Level, PerSecond, Ratio, VariantRole};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -19,6 +19,9 @@ struct Printed<'a> {
     schema: u32,
     recipe: &'a str,
     operation: &'a str,
+    /// The variant that is forecast; absent for the baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variant: Option<&'a str>,
     trustworthy: bool,
     measured: Vec<Measured>,
     /// From throughput alone; empty where the curve does not say.
@@ -34,7 +37,7 @@ struct Measured {
 }
 
 pub(crate) fn predict(args: &PredictArgs) -> Result<u8> {
-    let findings = crate::commands::report::findings(&args.directory)?;
+    let mut findings = crate::commands::report::findings(&args.directory)?;
     let path = args.directory.display();
     let most = findings.curve.points.iter().map(|point| point.level.clients).max().unwrap_or(1);
     let clients = args.clients.as_ref().map_or_else(|| vec![2 * most], |it| it.0.clone());
@@ -42,13 +45,24 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<u8> {
     let cores = args.cores.as_ref().map_or_else(|| vec![measured], |it| it.0.clone());
     let of = |cores: u32| clients.iter().map(move |&clients| Level { clients, cores });
     let levels: Vec<Level> = cores.iter().flat_map(|&cores| of(cores)).collect();
-    let changes = args.changes();
-    let by_curve = if changes.is_empty() {
-        by_curve(&findings, &levels)?
-    } else {
-        Err(anyhow!("a curve does not say what a change brings"))
+    let variant = match &args.variant {
+        Some(name) => Some(variant_of(&findings, name).map_err(|why| anyhow!("{path}: {why}"))?),
+        None => None,
     };
-    let by_twin = by_twin(&findings, &levels, &changes);
+    let changes = args.changes();
+    let by_twin = by_twin(&findings, &levels, &changes, variant.as_ref());
+    let by_curve = match &variant {
+        Some(Variant { curve: None, label, .. }) => {
+            Err(anyhow!("{} was tried at one level, which is no curve", print::inert(label)))
+        }
+        Some(Variant { curve: Some(own), .. }) => {
+            findings.curve = own.curve.clone();
+            findings.by_cores = own.by_cores.clone();
+            by_curve(&findings, &levels)?
+        }
+        None if changes.is_empty() => by_curve(&findings, &levels)?,
+        None => Err(anyhow!("a curve does not say what a change brings")),
+    };
     if let (Err(curve), Err(twin)) = (&by_curve, &by_twin) {
         if changes.is_empty() {
             bail!("{path}: {curve}; {twin}");
@@ -61,6 +75,7 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<u8> {
             schema: 2,
             recipe: &findings.recipe,
             operation: &findings.operation,
+            variant: variant.as_ref().map(|it| it.label.as_str()),
             trustworthy: findings.trustworthy,
             measured: points.iter().map(known).collect(),
             forecasts: by_curve.as_deref().unwrap_or_default(),
@@ -68,14 +83,22 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<u8> {
         };
         print::out(&(serde_json::to_string_pretty(&printed)? + "\n"))?;
     } else {
-        let mut text = heading(&findings, measured, points.len());
+        let label = variant.as_ref().map(|it| it.label.as_str());
+        let mut text = heading(&findings, label, measured, points.len());
         match &by_curve {
             Ok(forecasts) => text.push_str(&table(forecasts)),
             Err(_) if !changes.is_empty() => {}
             Err(why) => text.push_str(&print::hanging("by the curve: ", 2, &format!("{why}\n"))),
         }
         match &by_twin {
-            Ok(twin) => text.push_str(&twin_table(twin, !changes.is_empty())),
+            Ok(twin) => {
+                text.push_str(&twin_table(twin, !changes.is_empty() || variant.is_some()));
+                if let Some(tried) = variant.as_ref().and_then(|it| it.tried) {
+                    let (ratio, clients) = (tried.ratio.value, tried.level.clients);
+                    let ratio = number::plain_factor(ratio);
+                    let _ = writeln!(text, "assumed: it keeps the {ratio} of {clients} clients");
+                }
+            }
             Err(why) => text.push_str(&print::hanging("by a twin: ", 2, &format!("{why}\n"))),
         }
         if !findings.trustworthy {
@@ -107,15 +130,70 @@ struct ByTwin {
     open: Vec<String>,
 }
 
-fn by_twin(findings: &Findings, levels: &[Level], changes: &[Change]) -> Result<ByTwin> {
+fn by_twin(
+    findings: &Findings,
+    levels: &[Level],
+    changes: &[Change],
+    variant: Option<&Variant>,
+) -> Result<ByTwin> {
+    let tried = match variant {
+        Some(Variant { tried: None, label, .. }) => {
+            bail!("what {} brings at one level is not known", print::inert(label))
+        }
+        Some(Variant { tried, .. }) => *tried,
+        None => None,
+    };
     let twin = super::calibrate::of(findings)?;
     let changes: Vec<Change> =
         changes.iter().map(|change| named(&twin.observed, change)).collect::<Result<_>>()?;
     let mut oracle = Oracle::new(&twin, findings.protocol.seed, super::calibrate::workers())?;
-    let asked = levels.iter().map(|&level| Asked { level, changes: changes.clone() });
-    let forecasts = asked.map(|it| oracle.ask(&it)).collect::<Result<_, _>>()?;
+    let mut ask = |&level: &Level| match &tried {
+        Some(tried) => oracle.ask_tried(level, tried),
+        None => oracle.ask(&Asked { level, changes: changes.clone() }),
+    };
+    let forecasts = levels.iter().map(&mut ask).collect::<Result<_, _>>()?;
     let residuals = twin.residuals.clone();
     Ok(ByTwin { error: twin.error, residuals, forecasts, open: twin.open.clone() })
+}
+
+/// A variant that the run measured.
+struct Variant {
+    label: String,
+    /// Its own curve, where the sweep measured that.
+    curve: Option<TreatedCurve>,
+    /// What it brought where it was tried.
+    tried: Option<Tried>,
+}
+
+/// The variant of this name, or the only one whose name or label holds it.
+fn variant_of(findings: &Findings, name: &str) -> Result<Variant> {
+    let tried = |it: &&Effect| it.role == VariantRole::Treatment;
+    let all: Vec<&Effect> = findings.effects.iter().filter(tried).collect();
+    let like = |it: &&&Effect| it.variant.0.contains(name) || it.label.contains(name);
+    let same = |it: &&&Effect| it.variant.0 == name || it.label == name;
+    let found: Vec<&&Effect> = match all.iter().find(same) {
+        Some(one) => vec![one],
+        None => all.iter().filter(like).collect(),
+    };
+    let names = |all: &[&&Effect], with: &str| {
+        let names: Vec<String> = all.iter().map(|it| print::inert(&it.variant.0)).collect();
+        names.join(with)
+    };
+    let effect = match &found[..] {
+        [one] => one,
+        [] if all.is_empty() => bail!("the run tried no variants: `run --variant` tries them"),
+        [] => {
+            let all: Vec<&&Effect> = all.iter().collect();
+            bail!("no variant is called `{name}`; the run has {}", names(&all, ", "))
+        }
+        some => bail!("`{name}` may be {}: give more of it", names(some, " or ")),
+    };
+    let level = findings.effects_at.unwrap_or(findings.focus);
+    Ok(Variant {
+        label: effect.label.clone(),
+        curve: findings.treated.iter().find(|it| it.variant == effect.variant).cloned(),
+        tried: effect.ratio.map(|ratio| Tried { level, ratio }),
+    })
 }
 
 /// The change with the lock's whole name, where part of it was given.
@@ -169,9 +247,10 @@ fn curve(findings: &Findings, cores: u32) -> Curve {
     }
 }
 
-fn heading(findings: &Findings, cores: u32, levels: usize) -> String {
+fn heading(findings: &Findings, variant: Option<&str>, cores: u32, levels: usize) -> String {
+    let variant = variant.map_or_else(String::new, |label| format!(", {}", print::inert(label)));
     format!(
-        "{}   {levels} levels measured on {cores} cores   {}/s, intervals of 90 %\n\n",
+        "{}{variant}   {levels} levels measured on {cores} cores   {}/s, intervals of 90 %\n\n",
         print::inert(&findings.recipe),
         print::inert(&findings.operation),
     )

@@ -5,7 +5,7 @@ use crate::cli::{ProfileArgs, UsageError};
 use crate::progress::Bar;
 use crate::{print, signals};
 use anyhow::{Context as _, Result};
-use kneepoint_lab::{ProfileOptions, Subject};
+use kneepoint_lab::{Counted, ProfileOptions, Subject};
 
 pub(crate) fn profile(args: &ProfileArgs) -> Result<u8> {
     let subject = subject(args)?;
@@ -14,7 +14,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<u8> {
     let options = ProfileOptions {
         subject,
         length: args.seconds,
-        rate: args.rate.clone(),
+        counted: counted(args),
         tier: args.tier.map(Into::into),
         directory: args.out.clone().unwrap_or_else(|| run::default_directory(&begun)),
         numbered: args.out.is_none(),
@@ -29,11 +29,22 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<u8> {
     }
     let record = kneepoint_lab::open(&outcome.directory)
         .with_context(|| format!("what was seen lies in {}", outcome.directory.display()))?;
+    if let Some(format) = &args.format {
+        return report::finish_profile_as(format, &record, &outcome.directory);
+    }
     let profile = kneepoint_analysis::profile::profile(&record);
     report::finish_profile(&profile, &outcome.directory, args.json)
 }
 
+fn counted(args: &ProfileArgs) -> Option<Counted> {
+    let rate = args.rate.clone().map(Counted::Rate);
+    rate.or_else(|| args.operation.clone().map(Counted::Calls))
+}
+
 fn subject(args: &ProfileArgs) -> Result<Subject> {
+    if let Some(name) = &args.container {
+        return Ok(Subject::Container(name.clone()));
+    }
     if let Some(path) = &args.cgroup {
         return Ok(Subject::Cgroup(path.clone()));
     }
@@ -46,7 +57,8 @@ fn subject(args: &ProfileArgs) -> Result<Subject> {
         }
         (true, false) => Ok(Subject::Command(args.command.clone())),
         (true, true) => {
-            let why = "say whom to watch: --pid PID, --cgroup PATH, or -- COMMAND";
+            let why =
+                "say whom to watch: --pid PID, --container NAME, --cgroup PATH, or -- COMMAND";
             Err(UsageError(why.to_owned()).into())
         }
     }

@@ -3,9 +3,9 @@
 use crate::cli::ReportArgs;
 use crate::{NOT_TRUSTWORTHY, OK, print};
 use anyhow::{Context, Result, bail};
-use kneepoint_report::export::Export;
+use kneepoint_report::export::{Export, Made};
 use kneepoint_report::{html, terminal};
-use kneepoint_vocab::{Findings, Profile, ProtocolName};
+use kneepoint_vocab::{Findings, Profile, ProtocolName, Recording, RunRecord};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,16 +16,15 @@ const PAGE: &str = "report.html";
 
 pub(crate) fn report(args: &ReportArgs) -> Result<u8> {
     let record = kneepoint_lab::open(&args.directory)?;
+    if let Some(format) = &args.format {
+        return print_format(format, &record, &args.directory);
+    }
     if record.plan.protocol == ProtocolName::Profile {
         return report_profile(&kneepoint_analysis::profile::profile(&record), args);
     }
     let findings = with_next(kneepoint_analysis::analyse(&record));
     if args.json {
         return finish_json(&findings);
-    }
-    if let Some(format) = &args.format {
-        print_export((format.run)(&findings), format, &args.directory)?;
-        return Ok(code(&findings));
     }
     let page = match &args.html {
         Some(page) => {
@@ -40,13 +39,6 @@ pub(crate) fn report(args: &ReportArgs) -> Result<u8> {
 fn report_profile(profile: &Profile, args: &ReportArgs) -> Result<u8> {
     if args.json {
         return print_profile_json(profile);
-    }
-    if let Some(format) = &args.format {
-        let Some(render) = format.profile else {
-            bail!("--format {}: a profile is one level and has no {}", format.name, format.holds);
-        };
-        print_export(render(profile), format, &args.directory)?;
-        return Ok(profile_code(profile));
     }
     let Some(page) = &args.html else { return finish_profile(profile, &args.directory, false) };
     write_there(&html::profile::render(profile), page)?;
@@ -81,12 +73,55 @@ fn profile_code(profile: &Profile) -> u8 {
     if profile.trustworthy { OK } else { NOT_TRUSTWORTHY }
 }
 
-/// Prints one table for other tools; an empty one says nothing to them, so it is an error.
-fn print_export(text: String, format: &Export, directory: &Path) -> Result<()> {
-    if text.is_empty() {
+/// Prints one form of a run or a profile for other tools. An empty one says nothing to them, so it
+/// is an error.
+pub(crate) fn print_format(format: &Export, record: &RunRecord, directory: &Path) -> Result<u8> {
+    let recorded = |render: fn(&Recording) -> Vec<u8>| {
+        render(&kneepoint_analysis::recording::recording(record))
+    };
+    let (bytes, code) = if record.plan.protocol == ProtocolName::Profile {
+        let profile = kneepoint_analysis::profile::profile(record);
+        let bytes = match format.made {
+            Made::Recorded(render) => recorded(render),
+            Made::Concluded { profile: Some(render), .. } => render(&profile).into_bytes(),
+            Made::Concluded { profile: None, .. } => {
+                bail!(
+                    "--format {}: a profile is one level and has no {}",
+                    format.name,
+                    format.holds
+                )
+            }
+        };
+        (bytes, profile_code(&profile))
+    } else {
+        let findings = kneepoint_analysis::analyse(record);
+        let bytes = match format.made {
+            Made::Recorded(render) => recorded(render),
+            Made::Concluded { run, .. } => run(&findings).into_bytes(),
+        };
+        (bytes, code(&findings))
+    };
+    if bytes.is_empty() {
         bail!("{}: no {} in this run: choose another --format", directory.display(), format.holds);
     }
-    print::out(&text)
+    if let Some(ending) = format.binary.filter(|_| print::is_to_terminal()) {
+        let name = format.name;
+        bail!("--format {name} is no text for a terminal: write it to a file, `> {name}.{ending}`");
+    }
+    print::bytes(&bytes)?;
+    Ok(code)
+}
+
+/// Writes the page of a profile and prints a form of it.
+pub(crate) fn finish_profile_as(
+    format: &Export,
+    record: &RunRecord,
+    directory: &Path,
+) -> Result<u8> {
+    let profile = kneepoint_analysis::profile::profile(record);
+    let page = write_into(&html::profile::render(&profile), directory);
+    let code = print_format(format, record, directory)?;
+    page.map(|_| code)
 }
 
 /// Lines of a terminal's window that the summary leaves: the page's path, and the prompt after it.

@@ -1,14 +1,12 @@
 //! `kneepoint run`: the whole loop in one command.
 
-use super::{recipe, report, variants};
-use crate::cli::{Cli, Command, CountingArgs, ProtocolArg, RunArgs, UsageError};
+use super::{against, recipe, report, variants};
+use crate::cli::{ProtocolArg, RunArgs, UsageError};
 use crate::progress::Bar;
 use crate::{ERROR, OK, print, signals};
 use anyhow::{Context, Result, bail};
-use clap::Parser as _;
 use kneepoint_lab::RunOptions;
 use kneepoint_lab::run::Outcome;
-use kneepoint_rig::recipe::Recipe;
 use kneepoint_vocab::{Host, Nanos, Plan, ProtocolName};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -57,11 +55,8 @@ fn measure(
 fn resume(directory: &Path, json: bool) -> Result<u8> {
     let record = kneepoint_lab::open(directory)?;
     let reported = || directory.display().to_string();
-    let words =
-        std::iter::once("kneepoint").chain(record.host.arguments.iter().map(String::as_str));
-    let begun = match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Some(Command::Run(args))) if args.resume.is_none() => args,
-        _ => bail!("{}: it was not begun by `kneepoint run`", reported()),
+    let Some(begun) = recipe::begun_with(&record.host) else {
+        bail!("{}: it was not begun by `kneepoint run`", reported());
     };
     let host = kneepoint_probe::host(env!("CARGO_PKG_VERSION"), &record.host.begun, arguments());
     let mut options = options(&begun, &host).with_context(reported)?;
@@ -79,15 +74,25 @@ pub(crate) fn arguments() -> Vec<String> {
 }
 
 fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
-    let mut recipe = asked_for(args)?;
+    let mut recipe = recipe::of(args)?;
+    if !args.command.is_empty() && !args.command.iter().any(|word| word.contains("{clients}")) {
+        print::note("kneepoint: the command has no {clients}: it is the same at every level");
+    }
     if args.protocol == ProtocolArg::Published {
-        recipe = recipe.as_published()?;
-        for (option, given) in [("--variant", &args.variant), ("--cross", &args.cross)] {
-            if !given.is_empty() {
+        let given = [
+            ("--variant", !args.variant.is_empty()),
+            ("--cross", !args.cross.is_empty()),
+            ("--against", args.against.is_some()),
+        ];
+        for (option, given) in given {
+            if given {
                 let problem = format!("{option}: a published protocol measures the baseline alone");
                 return Err(UsageError(problem).into());
             }
         }
+    }
+    if let Some(directory) = &args.against {
+        against::add(&mut recipe, directory)?;
     }
     for variant in &args.variant {
         variants::add(&mut recipe, variant)?;
@@ -118,30 +123,6 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
         numbered: args.out.is_none(),
         server: std::env::current_exe().context("finding Kneepoint's own executable")?,
     })
-}
-
-/// The recipe that runs where none is named.
-const DEFAULT: &str = "sqlite-shared-cache";
-
-fn asked_for(args: &RunArgs) -> Result<Recipe> {
-    if args.command.is_empty() {
-        return recipe::asked_for(args.recipe.as_deref().unwrap_or(DEFAULT));
-    }
-    let CountingArgs { throughput, json_pointer, operations, work } = &args.counting;
-    let given = [
-        ("throughput", throughput),
-        ("json", json_pointer),
-        ("operations", operations),
-        ("work", work),
-    ];
-    let owned = |(key, value): (&str, &Option<String>)| Some((key.to_owned(), value.clone()?));
-    let settings = given.into_iter().filter_map(owned).collect();
-    let recipe =
-        Recipe::of_command(&args.command, settings).map_err(|error| UsageError(error.problem))?;
-    if !args.command.iter().any(|word| word.contains("{clients}")) {
-        print::note("kneepoint: the command has no {clients}: it is the same at every level");
-    }
-    Ok(recipe)
 }
 
 /// `kneepoint-runs/2026-11-21T20-31-05`, from the run's begin.

@@ -39,8 +39,8 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<u8> {
         anyhow!("{path}:{}:{}: {}", it.line, it.column, it.message)
     };
     let twin = Twin::parse(&text).map_err(wrong)?;
-    let cores = args.cores.as_ref().map_or_else(|| vec![twin.cores.count], |it| it.0.clone());
-    let of = |cores: u32| args.clients.0.iter().map(move |&clients| Level { clients, cores });
+    let cores = args.cores().map_or_else(|| vec![twin.cores.count], |it| it.0.clone());
+    let of = |cores: u32| args.clients().0.iter().map(move |&clients| Level { clients, cores });
     let levels: Vec<Level> = cores.into_iter().flat_map(of).collect();
     let how = Sweep {
         seed: args.seed,

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -17,11 +17,16 @@ const NOBODY: u32 = 65534;
 /// Environment variable by which processes of a test are distinguished from all others.
 const MARK: &str = "KNEEPOINT_TEST_MARK";
 
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static CORES: RwLock<()> = RwLock::new(());
 
 /// Only one live test at a time: they share the cores.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    CORES.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Live tests that mostly wait, or whose figures do not matter, run beside each other.
+pub(crate) fn together() -> RwLockReadGuard<'static, ()> {
+    CORES.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The recorded runs.

@@ -1,9 +1,9 @@
 //! A system that is there already: nothing is started or ended, but for a command that was given to
 //! be started.
 
-use super::rate;
-use super::subject::{Found, command_line, find, threads};
-use anyhow::{Context as _, Result, anyhow, ensure};
+use super::counting::{Counted, Counter};
+use super::subject::{Found, Whom, command_line, find, threads};
+use anyhow::{Context as _, Result, ensure};
 use kneepoint_rig::process::{Process, Program};
 use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{Description, Drive, SliceOutput, System};
@@ -22,19 +22,22 @@ const MOST_REPORTED: usize = 4;
 
 /// Processes that are watched.
 pub(super) struct Attached {
-    found: Vec<Found>,
+    whom: Whom,
     /// The one that was started for it.
     started: Option<Process>,
-    rate: Option<String>,
-    /// When the window opened, and the count then.
-    opened: Option<(Instant, u64)>,
-    closed: Option<(Instant, u64)>,
+    /// What counts, for the record.
+    counted_by: Option<String>,
+    counter: Counter,
+    /// When the window opened.
+    opened: Option<Instant>,
+    closed: Option<Instant>,
 }
 
 impl Attached {
     /// To processes that run.
-    pub(super) fn to(found: Vec<Found>, rate: Option<String>) -> Self {
-        Self { found, started: None, rate, opened: None, closed: None }
+    pub(super) fn to(whom: Whom, asked: Option<&Counted>, counter: Counter) -> Self {
+        let counted_by = asked.map(Counted::reported);
+        Self { whom, started: None, counted_by, counter, opened: None, closed: None }
     }
 
     /// To a command, started where Kneepoint is and as Kneepoint was, with its output in `scratch`.
@@ -45,7 +48,7 @@ impl Attached {
         words: &[String],
         scratch: &Path,
         undo: &Undo,
-        rate: Option<String>,
+        asked: Option<&Counted>,
     ) -> Result<Self> {
         let mut chdir = OsString::from("--chdir=");
         chdir.push(std::env::current_dir().context("finding where Kneepoint is")?);
@@ -57,25 +60,34 @@ impl Attached {
         if process.ended().is_some() {
             return Err(process.lost("ended at once"));
         }
-        let found = find(process.pid())?;
-        Ok(Self { started: Some(process), ..Self::to(vec![found], rate) })
+        let whom = Whom { processes: vec![find(process.pid())?], within: None };
+        let counter = Counter::begin(asked, &[process.pid()], true)?;
+        Ok(Self { started: Some(process), ..Self::to(whom, asked, counter) })
     }
 
     /// Those of the processes that have not ended.
     pub(super) fn living(&self) -> Vec<u32> {
-        self.found.iter().filter(|one| one.lives()).map(|one| one.pid).collect()
+        self.whom.processes.iter().filter(|one| one.lives()).map(|one| one.pid).collect()
     }
 
     /// Whether there is anything to watch.
     pub(super) fn lives(&self) -> bool {
-        self.found.iter().any(Found::lives)
+        self.whom.processes.iter().any(Found::lives)
     }
 
-    /// `mariadbd 4242`, or `postgres 17, 18, 19 and 5 more`.
+    /// Leaves out who has gone since they were found; the lines say who.
+    ///
+    /// # Errors
+    /// Nobody is left.
+    pub(super) fn look_again(&mut self) -> Result<Vec<String>> {
+        self.whom.look_again()
+    }
+
+    /// `mariadbd 4242`, or `postgres 17, 18, 19 and 5 more`, and in which container.
     pub(super) fn reported(&self) -> String {
         let mut reported = String::new();
         let mut last: Option<&str> = None;
-        for one in self.found.iter().take(MOST_REPORTED) {
+        for one in self.whom.processes.iter().take(MOST_REPORTED) {
             if last == Some(&one.name) {
                 reported += &format!(", {}", one.pid);
             } else {
@@ -84,8 +96,11 @@ impl Attached {
             }
             last = Some(&one.name);
         }
-        if self.found.len() > MOST_REPORTED {
-            reported += &format!(" and {} more", self.found.len() - MOST_REPORTED);
+        if self.whom.processes.len() > MOST_REPORTED {
+            reported += &format!(" and {} more", self.whom.processes.len() - MOST_REPORTED);
+        }
+        if let Some(within) = &self.whom.within {
+            reported += &format!(" in {within}");
         }
         reported.replace(char::is_control, " ")
     }
@@ -93,8 +108,9 @@ impl Attached {
     /// For the record: programs without their arguments, which may hold secrets.
     pub(super) fn settings(&self) -> Vec<(String, String)> {
         let reported = |one: &Found| (format!("process {}", one.pid), command_line(one));
-        let mut settings: Vec<_> = self.found.iter().map(reported).collect();
-        settings.extend(self.rate.iter().map(|line| ("counted by".to_owned(), line.clone())));
+        let mut settings: Vec<_> = self.whom.processes.iter().map(reported).collect();
+        let counted_by = self.counted_by.iter();
+        settings.extend(counted_by.map(|by| ("counted by".to_owned(), by.clone())));
         settings
     }
 
@@ -104,10 +120,6 @@ impl Attached {
             Some(process) => process.terminate(Signal::TERM, ENDING).or(Ok(())),
             None => Ok(()),
         }
-    }
-
-    fn count(&self) -> Result<u64> {
-        self.rate.as_deref().map_or(Ok(0), rate::read)
     }
 }
 
@@ -133,34 +145,31 @@ impl System for Attached {
     }
 
     fn working(&mut self) -> Result<bool> {
+        if self.opened.is_some() {
+            self.counter.look()?;
+        }
         Ok(self.lives())
     }
 
     fn mark(&mut self) -> Result<()> {
-        let count = self.count()?;
-        self.opened = Some((Instant::now(), count));
+        self.counter.open()?;
+        self.opened = Some(Instant::now());
         Ok(())
     }
 
     fn close(&mut self) -> Result<()> {
-        // What counts may be the subject itself, and end with it.
-        let count = if self.lives() { self.count()? } else { self.count().unwrap_or(0) };
-        self.closed = Some((Instant::now(), count));
+        self.counter.close(self.lives())?;
+        self.closed = Some(Instant::now());
         Ok(())
     }
 
     /// Without a count, the nanoseconds that passed stand in for operations: rates a second.
     fn finish(&mut self) -> Result<SliceOutput> {
-        let (from, before) = self.opened.take().context("no window is open")?;
-        let (to, after) = self.closed.take().context("no window is closed")?;
+        let from = self.opened.take().context("no window is open")?;
+        let to = self.closed.take().context("no window is closed")?;
         let nanos = |length: Duration| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let counted_over = Nanos(nanos(to.saturating_duration_since(from)));
-        let operations = match self.rate {
-            None => counted_over.0,
-            Some(_) => after.checked_sub(before).ok_or_else(|| {
-                anyhow!("--rate: the count fell from {before} to {after}: it has to grow only")
-            })?,
-        };
+        let operations = self.counter.counted()?.unwrap_or(counted_over.0);
         Ok(SliceOutput {
             operations,
             counted_over,

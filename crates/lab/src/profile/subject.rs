@@ -1,5 +1,6 @@
 //! Whom to watch, and who cannot be watched.
 
+use super::container;
 use anyhow::{Context as _, Result, bail, ensure};
 use kneepoint_machine::own_pid;
 use kneepoint_machine::proc::stat::read_process;
@@ -17,6 +18,8 @@ pub enum Subject {
     Pids(Vec<u32>),
     /// All processes of a control group and of those below it.
     Cgroup(PathBuf),
+    /// All processes of the container of this name, or whose id begins so.
+    Container(String),
     /// A command to be started.
     Command(Vec<String>),
 }
@@ -36,18 +39,76 @@ impl Found {
     }
 }
 
+/// Processes to watch.
+#[derive(Debug, Default)]
+pub(super) struct Whom {
+    pub(super) processes: Vec<Found>,
+    /// The container that they are in, where that was asked for.
+    pub(super) within: Option<String>,
+}
+
 impl Subject {
     /// The processes that there are to watch; none yet of a command.
     ///
     /// # Errors
     /// There is none, or one that cannot or may not be watched.
-    pub(super) fn find(&self) -> Result<Vec<Found>> {
+    pub(super) fn find(&self) -> Result<Whom> {
+        let of = |processes| Whom { processes, within: None };
         match self {
-            Self::Pids(pids) => pids.iter().map(|pid| find(*pid)).collect(),
-            Self::Cgroup(path) => of_group(path),
-            Self::Command(_) => Ok(Vec::new()),
+            Self::Pids(pids) => pids.iter().map(|pid| find(*pid)).collect::<Result<_>>().map(of),
+            Self::Cgroup(path) => of_group(path).map(of),
+            Self::Container(name) => {
+                let (within, pids) = container::processes(name).context("--container")?;
+                Ok(Whom { processes: watchable(pids, &within)?, within: Some(within) })
+            }
+            Self::Command(_) => Ok(Whom::default()),
         }
     }
+}
+
+impl Whom {
+    /// Leaves out who has gone since they were found, or was given another's number; the lines say
+    /// who.
+    ///
+    /// # Errors
+    /// Nobody is left.
+    pub(super) fn look_again(&mut self) -> Result<Vec<String>> {
+        let mut lines = Vec::new();
+        self.processes.retain(|one| match gone(one) {
+            Some(why) => {
+                lines.push(why);
+                false
+            }
+            None => true,
+        });
+        match lines.first() {
+            Some(why) if self.processes.is_empty() => bail!("{why}"),
+            _ => Ok(lines),
+        }
+    }
+}
+
+/// Why a process that was found cannot be watched any more.
+fn gone(one: &Found) -> Option<String> {
+    let Found { pid, name, birth } = one;
+    let name = format!("process {pid} ({name})");
+    match read_process(*pid) {
+        Some(stat) if stat.birth != *birth => Some(format!(
+            "{name} ended while Kneepoint made ready, and its number is that of {} now: look for \
+             the new one",
+            stat.comm
+        )),
+        Some(stat) if !stat.has_ended() => is_stopped(stat.state).then(|| stopped(&name, *pid)),
+        _ => Some(format!("{name} ended while Kneepoint made ready")),
+    }
+}
+
+fn is_stopped(state: char) -> bool {
+    matches!(state, 'T' | 't')
+}
+
+fn stopped(name: &str, pid: u32) -> String {
+    format!("{name} is stopped, and nothing can be seen of it; `kill -CONT {pid}` lets it go on")
 }
 
 /// The process, if it is one that can be watched.
@@ -58,13 +119,16 @@ pub(super) fn find(pid: u32) -> Result<Found> {
         bail!("{name} is Kneepoint itself: give another one");
     }
     ensure!(!stat.kernel, "{name} is a thread of the kernel: only programs can be watched");
+    if stat.has_ended() && tasks::threads(pid).len() > 1 {
+        bail!("{name} goes on without its first thread: such a process cannot be watched");
+    }
     ensure!(!stat.has_ended(), "{name} has ended, and its parent has not noticed yet (a zombie)");
     let process = process::status(pid, "Tgid").and_then(|id| id.parse::<u32>().ok());
     if let Some(process) = process.filter(|process| *process != pid) {
         bail!("{name} is a thread: give its process, {process}");
     }
-    if matches!(stat.state, 'T' | 't') {
-        bail!("{name} is stopped, and nothing can be seen of it; `kill -CONT {pid}` lets it go on");
+    if is_stopped(stat.state) {
+        bail!(stopped(&name, pid));
     }
     if ancestors().contains(&pid) {
         bail!(
@@ -108,6 +172,11 @@ fn of_group(path: &Path) -> Result<Vec<Found>> {
     collect(&place, &mut pids);
     pids.sort_unstable();
     ensure!(!pids.is_empty(), "{reported}: no process is in this control group");
+    watchable(pids, &reported.to_string())
+}
+
+/// Those of the processes that can be watched, Kneepoint apart; `reported` is where they are.
+fn watchable(pids: Vec<u32>, reported: &str) -> Result<Vec<Found>> {
     let (own, above) = (own_pid(), ancestors());
     let mut refused = None;
     let mut found = Vec::new();
@@ -196,6 +265,34 @@ mod tests {
         assert!(refused(pid).contains("zombie") && !found.lives());
         child.wait().unwrap();
         assert!(refused(pid).contains("there is no process") && !found.lives());
+    }
+
+    #[test]
+    fn who_goes_while_kneepoint_makes_ready_is_left_out_with_a_line() {
+        let mut children =
+            [0; 3].map(|_| std::process::Command::new("sleep").arg("60").spawn().unwrap());
+        let found = |child: &std::process::Child| find(child.id()).unwrap();
+        let mut whom = Whom { processes: children.iter().map(found).collect(), within: None };
+        assert_eq!(whom.look_again().unwrap(), Vec::<String>::new());
+        // As if its number had been given to another one.
+        whom.processes[0].birth -= 1;
+        children[1].kill().unwrap();
+        children[1].wait().unwrap();
+        let lines = whom.look_again().unwrap();
+        assert!(lines[0].contains("its number is that of sleep now"), "{lines:?}");
+        assert!(lines[1].ends_with("ended while Kneepoint made ready"), "{lines:?}");
+        assert_eq!(whom.processes, [found(&children[2])]);
+        children[2].kill().unwrap();
+        let why = loop {
+            if let Err(why) = whom.look_again() {
+                break why.to_string();
+            }
+        };
+        assert!(why.contains("ended while Kneepoint made ready") && !why.contains('\n'), "{why}");
+        for mut child in children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::CalibrateError;
 use super::observed::Observed;
 use super::text::{Parameters, twin_text};
-use crate::sim::{Outcome, Replicated, Settings, SimError, replicate, seed_of};
+use crate::sim::{Compiled, Outcome, Replicated, Settings, SimError, replicate, seed_of};
 use crate::twin::{Twin, Wanted};
 use kneepoint_vocab::Ratio;
 use kneepoint_vocab::findings::Residual;
@@ -23,6 +23,11 @@ const BATCH: u64 = 20;
 const BLOCKED_ERROR: f64 = 0.1;
 /// Steps of the simplex.
 const STEPS: usize = 60;
+/// The simplex is done where its corners are this close, or their sums of squares this much alike:
+/// to tell sets of parameters apart takes far more.
+const CLOSE: f64 = 0.004;
+const ALIKE: f64 = 0.1;
+const ALIKE_PART: f64 = 0.01;
 /// Sets of parameters that are kept beside the best, for intervals.
 const KEPT: usize = 4;
 /// Increase of the sum of squares up to which a set is as good as the best: 90 % of χ² with one
@@ -96,10 +101,12 @@ pub(super) fn parse(seen: &Observed, own: &Parameters) -> Result<Twin, Calibrate
 /// # Errors
 /// What the run lacks.
 pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrated, CalibrateError> {
-    let fitting = Fitting { seen, seed, workers };
+    let fitting = Fitting { seen, seed, workers, order: telling(seen) };
     let mut tried: Vec<(Vec<f64>, f64)> = Vec::new();
+    let mut least = f64::INFINITY;
     for point in fitting.grid() {
-        let cost = fitting.cost(&point);
+        let cost = fitting.cost(&point, least + AS_GOOD);
+        least = least.min(cost);
         tried.push((point, cost));
     }
     tried.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -153,6 +160,16 @@ struct Fitting<'a> {
     seen: &'a Observed,
     seed: u64,
     workers: usize,
+    /// Places of the levels, those first that tell sets of parameters apart soonest.
+    order: Vec<usize>,
+}
+
+/// Levels by what is blocked at them, most first: there wrong parameters are off most.
+fn telling(seen: &Observed) -> Vec<usize> {
+    let blocked = |place: &usize| seen.levels[*place].blocked.iter().map(|it| it.0).sum::<f64>();
+    let mut order: Vec<usize> = (0..seen.levels.len()).collect();
+    order.sort_by(|a, b| blocked(b).total_cmp(&blocked(a)));
+    order
 }
 
 impl Fitting<'_> {
@@ -188,50 +205,69 @@ impl Fitting<'_> {
         all
     }
 
-    fn outcomes(&self, own: &Parameters) -> Result<Vec<Outcome>, CalibrateError> {
+    /// The twin with these parameters, at every level.
+    fn compiled(&self, own: &Parameters) -> Result<Vec<Compiled>, CalibrateError> {
         let twin = parse(self.seen, own)?;
         let level = |clients: u32| {
             let wanted = Wanted { clients: Some(clients), cores: Some(self.seen.cores) };
             twin.compile(wanted).map_err(|it| CalibrateError::Cannot(it.to_string()))
         };
-        let compiled: Result<Vec<_>, _> =
-            self.seen.levels.iter().map(|it| level(it.clients)).collect();
-        let compiled = compiled?;
-        let places = (0_u64..).zip(&self.seen.levels);
-        let jobs: Vec<Replicated<'_>> = places
-            .zip(&compiled)
-            .map(|((place, level), twin)| {
-                let settings = Settings {
-                    seed: seed_of(self.seed, place),
-                    precision: Ratio(PRECISION),
-                    budget: EVENTS + EVENTS_OF_CLIENT * u64::from(level.clients),
-                    batch: BATCH,
-                    ..Settings::default()
-                };
-                Replicated { twin, settings }
-            })
-            .collect();
-        let all: Result<Vec<Outcome>, SimError> =
-            replicate(&jobs, self.workers).into_iter().collect();
+        self.seen.levels.iter().map(|it| level(it.clients)).collect()
+    }
+
+    /// Simulates the levels at these places.
+    fn simulated(&self, all: &[Compiled], places: &[usize]) -> Vec<Result<Outcome, SimError>> {
+        let job = |&place: &usize| {
+            let clients = u64::from(self.seen.levels[place].clients);
+            let settings = Settings {
+                seed: seed_of(self.seed, place as u64),
+                precision: Ratio(PRECISION),
+                budget: EVENTS + EVENTS_OF_CLIENT * clients,
+                batch: BATCH,
+                ..Settings::default()
+            };
+            Replicated { twin: &all[place], settings }
+        };
+        replicate(&places.iter().map(job).collect::<Vec<_>>(), self.workers)
+    }
+
+    fn outcomes(&self, own: &Parameters) -> Result<Vec<Outcome>, CalibrateError> {
+        let places: Vec<usize> = (0..self.seen.levels.len()).collect();
+        let all = self.simulated(&self.compiled(own)?, &places).into_iter();
+        let all: Result<Vec<Outcome>, SimError> = all.collect();
         all.map_err(|it| CalibrateError::Cannot(it.to_string()))
     }
 
-    /// Squares of what is off, each over its error.
-    fn cost(&self, at: &[f64]) -> f64 {
-        let Ok(outcomes) = self.outcomes(&self.parameters(at)) else { return f64::INFINITY };
-        let mut sum = 0.0;
-        for (level, outcome) in self.seen.levels.iter().zip(&outcomes) {
-            let off = (outcome.throughput.0 / level.throughput.0).ln() / level.error.0;
-            sum += off * off;
-            let life: f64 = outcome.ledger.thread.iter().map(|line| line.amount.0).sum();
-            for (lock, blocked) in self.seen.locks.iter().zip(&level.blocked) {
-                let own = outcome.ledger.thread.iter().filter(|line| line.object == lock.name);
-                let part = own.map(|line| line.amount.0).sum::<f64>() / life;
-                sum += ((part - blocked.0) / BLOCKED_ERROR).powi(2);
+    /// Squares of what is off, each over its error; infinite where they are more than `enough`.
+    /// They only add up, so the levels that are left need no simulation then.
+    fn cost(&self, at: &[f64], enough: f64) -> f64 {
+        let Ok(all) = self.compiled(&self.parameters(at)) else { return f64::INFINITY };
+        // What is outside its range is no better than at its edge, and worse by how far.
+        let outside = at.iter().map(|x| (x - x.clamp(0.0, 1.0)).abs()).sum::<f64>() * 1e3;
+        let mut parts = vec![0.0; self.seen.levels.len()];
+        for places in self.order.chunks(self.workers.max(1)) {
+            for (&place, outcome) in places.iter().zip(self.simulated(&all, places)) {
+                let Ok(outcome) = outcome else { return f64::INFINITY };
+                parts[place] = self.off(place, &outcome);
+            }
+            if outside + parts.iter().sum::<f64>() > enough {
+                return f64::INFINITY;
             }
         }
-        // What is outside its range is no better than at its edge, and worse by how far.
-        sum + at.iter().map(|x| (x - x.clamp(0.0, 1.0)).abs()).sum::<f64>() * 1e3
+        outside + parts.iter().sum::<f64>()
+    }
+
+    /// Squares of what one level is off.
+    fn off(&self, place: usize, outcome: &Outcome) -> f64 {
+        let level = &self.seen.levels[place];
+        let off = (outcome.throughput.0 / level.throughput.0).ln() / level.error.0;
+        let life: f64 = outcome.ledger.thread.iter().map(|line| line.amount.0).sum();
+        let blocked = self.seen.locks.iter().zip(&level.blocked).map(|(lock, blocked)| {
+            let own = outcome.ledger.thread.iter().filter(|line| line.object == lock.name);
+            let part = own.map(|line| line.amount.0).sum::<f64>() / life;
+            ((part - blocked.0) / BLOCKED_ERROR).powi(2)
+        });
+        off * off + blocked.sum::<f64>()
     }
 
     /// Nelder and Mead's simplex, from the best point of the grid.
@@ -241,7 +277,7 @@ impl Fitting<'_> {
         for index in 0..best.0.len() {
             let mut point = best.0.clone();
             point[index] += if point[index] > 0.5 { -0.12 } else { 0.12 };
-            let cost = self.cost(&point);
+            let cost = self.cost(&point, f64::INFINITY);
             corners.push((point, cost));
         }
         for _ in 0..STEPS {
@@ -250,28 +286,30 @@ impl Fitting<'_> {
             let size: f64 = (corners[last].0.iter().zip(&corners[0].0))
                 .map(|(a, b)| (a - b).abs())
                 .fold(0.0, f64::max);
-            if size < 0.004 {
+            let apart = corners[last].1 - corners[0].1;
+            if size < CLOSE || apart < ALIKE + ALIKE_PART * corners[0].1 {
                 break;
             }
             #[allow(clippy::cast_precision_loss, reason = "few parameters")]
             let middle: Vec<f64> = (0..best.0.len())
                 .map(|i| corners[..last].iter().map(|it| it.0[i]).sum::<f64>() / last as f64)
                 .collect();
-            let along = |by: f64| -> (Vec<f64>, f64) {
+            // A cost matters only below that which it is compared with.
+            let along = |by: f64, enough: f64| -> (Vec<f64>, f64) {
                 let from = &corners[last].0;
                 let point: Vec<f64> =
                     middle.iter().zip(from).map(|(m, f)| m + by * (m - f)).collect();
-                let cost = self.cost(&point);
+                let cost = self.cost(&point, enough);
                 (point, cost)
             };
-            let mirrored = along(1.0);
+            let mirrored = along(1.0, corners[last - 1].1);
             let next = if mirrored.1 < corners[0].1 {
-                let further = along(2.0);
+                let further = along(2.0, mirrored.1);
                 if further.1 < mirrored.1 { further } else { mirrored }
             } else if mirrored.1 < corners[last - 1].1 {
                 mirrored
             } else {
-                along(-0.5)
+                along(-0.5, corners[last].1)
             };
             if next.1 < corners[last].1 {
                 tried.push(next.clone());
@@ -283,7 +321,7 @@ impl Fitting<'_> {
                 for (x, low) in corner.0.iter_mut().zip(&lowest) {
                     *x = low + 0.5 * (*x - low);
                 }
-                corner.1 = self.cost(&corner.0);
+                corner.1 = self.cost(&corner.0, f64::INFINITY);
             }
         }
         tried.extend(corners);

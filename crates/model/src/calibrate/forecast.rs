@@ -10,14 +10,16 @@ use super::fit::{Calibrated, parse};
 use super::observed::Observed;
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
-use kneepoint_vocab::findings::{Altered, Next, TwinForecast, WhatIf};
+use kneepoint_vocab::findings::{Altered, Estimate, Next, TwinForecast, WhatIf};
 use kneepoint_vocab::{Findings, Level, PerSecond, Ratio};
 use std::collections::BTreeMap;
 
 /// Seeds of one answer.
 const SEEDS: u64 = 2;
-/// Precision of one.
-const PRECISION: f64 = 0.015;
+/// Precision of one: well below the least error of a forecast.
+const PRECISION: f64 = 0.02;
+/// That of sets of parameters that fit as well: of them only the greatest difference counts.
+const PRECISION_OF_OTHERS: f64 = 0.04;
 /// Events of one at most.
 const EVENTS: u64 = 3_000_000;
 const EVENTS_OF_CLIENT: u64 = 5_000;
@@ -25,6 +27,8 @@ const EVENTS_OF_CLIENT: u64 = 5_000;
 const BATCH: u64 = 32;
 /// 5 % and 95 % of a normal distribution.
 const Z: f64 = 1.645;
+/// 97.5 % of it: intervals of measured ratios are of 95 %.
+const Z_95: f64 = 1.96;
 /// Least standard error of a forecast: that of the machine from day to day.
 const LEAST: f64 = 0.03;
 /// Standard error that each doubling beyond what was measured adds.
@@ -33,6 +37,8 @@ const DOUBLING: f64 = 0.05;
 const CORES: f64 = 0.25;
 /// A change of the system adds this: the CPU of an operation may change with it.
 const CHANGED: f64 = 0.05;
+/// Standard error of the logarithm of a variant's ratio after one doubling, as a part of it.
+const ELSEWHERE: f64 = 0.25;
 /// Beyond the measured levels by more than this, nothing is said.
 const FURTHEST: u32 = 8;
 const MOST_CORES: u32 = 4;
@@ -49,6 +55,15 @@ pub struct Asked {
     pub level: Level,
     /// Changes, all at once.
     pub changes: Vec<Change>,
+}
+
+/// What a variant brought at the level where it was tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tried {
+    /// The level.
+    pub level: Level,
+    /// Throughput over that of the baseline, with its interval of 95 %.
+    pub ratio: Estimate<Ratio>,
 }
 
 /// A calibrated twin that can be asked.
@@ -110,19 +125,40 @@ impl<'a> Oracle<'a> {
         let ratios: Vec<f64> = changed.iter().zip(&base).map(|(a, b)| a / b).collect();
         let wide = error(&changed);
         let narrow = if same { 0.0 } else { error(&ratios) };
-        let (throughput, ratio) = (changed[0], ratios[0]);
-        Ok(TwinForecast {
-            level: asked.level,
-            throughput: PerSecond(throughput),
-            low: PerSecond(throughput * (-wide).exp()),
-            high: PerSecond(throughput * wide.exp()),
-            ratio: Ratio(ratio),
-            ratio_low: Ratio(ratio * (-narrow).exp()),
-            ratio_high: Ratio(ratio * narrow.exp()),
-        })
+        Ok(forecast(asked.level, (changed[0], wide), (ratios[0], narrow)))
     }
 
-    /// Throughput that each of these twins gives, with the changes: its mean over the seeds.
+    /// What the twin answers for the system as it is, times what a variant brought where it was
+    /// tried. That it brings as much elsewhere is assumed: each doubling of clients or cores from
+    /// there may take away or add a quarter of it, which widens the interval.
+    ///
+    /// # Errors
+    /// As [`Oracle::ask`]; a ratio that is none.
+    pub fn ask_tried(
+        &mut self,
+        level: Level,
+        tried: &Tried,
+    ) -> Result<TwinForecast, CalibrateError> {
+        let Estimate { value, low, high, .. } = tried.ratio;
+        if !(low.0 > 0.0 && value.0.is_finite() && high.0.is_finite()) {
+            let what = "the variant's ratio has no interval above 0; run more blocks";
+            return Err(CalibrateError::Missing(what.to_owned()));
+        }
+        let plain = self.ask(&Asked { level, changes: Vec::new() })?;
+        let doublings = |a: u32, b: u32| (f64::from(a) / f64::from(b)).log2().abs();
+        let far = doublings(level.clients, tried.level.clients)
+            + doublings(level.cores, tried.level.cores);
+        let own = (high.0 / low.0).ln() / (2.0 * Z_95);
+        let elsewhere = (far * DOUBLING).hypot(far.sqrt() * ELSEWHERE * value.0.ln().abs());
+        let added = Z * own.hypot(elsewhere);
+        let wide = (plain.high.0 / plain.throughput.0).ln().hypot(added);
+        let narrow = (plain.ratio_high.0 / plain.ratio.0).ln().hypot(added);
+        let (throughput, ratio) = (plain.throughput.0 * value.0, plain.ratio.0 * value.0);
+        Ok(forecast(level, (throughput, wide), (ratio, narrow)))
+    }
+
+    /// Throughput that each of these twins gives, the best first, with the changes: its mean over
+    /// the seeds.
     fn answers(&self, asked: &Asked, twins: &[Twin]) -> Result<Vec<f64>, CalibrateError> {
         let cannot = |what: String| CalibrateError::Cannot(what);
         let Level { clients, cores } = asked.level;
@@ -135,16 +171,19 @@ impl<'a> Oracle<'a> {
             }
             compiled.push(own.compile(wanted).map_err(|it| cannot(it.to_string()))?);
         }
-        let settings = |number: u64| Settings {
+        let settings = |set: usize, number: u64| Settings {
             seed: seed_of(self.seed, number),
-            precision: Ratio(PRECISION),
+            precision: Ratio(if set == 0 { PRECISION } else { PRECISION_OF_OTHERS }),
             budget: EVENTS + EVENTS_OF_CLIENT * u64::from(clients),
             batch: BATCH,
             ..Settings::default()
         };
         let jobs: Vec<Replicated<'_>> = compiled
             .iter()
-            .flat_map(|twin| (0..SEEDS).map(move |it| Replicated { twin, settings: settings(it) }))
+            .enumerate()
+            .flat_map(|(set, twin)| {
+                (0..SEEDS).map(move |it| Replicated { twin, settings: settings(set, it) })
+            })
             .collect();
         let mut rates = Vec::with_capacity(jobs.len());
         for outcome in replicate(&jobs, self.workers) {
@@ -288,4 +327,17 @@ fn answered(findings: &Findings, workers: usize) -> Result<Next, CalibrateError>
     }
     let Calibrated { error, residuals, open, .. } = twin;
     Ok(Next { why_not: None, error, residuals, what_if, levels, open })
+}
+/// A throughput and a ratio with intervals of so much of their logarithms to both sides.
+fn forecast(level: Level, of: (f64, f64), to_base: (f64, f64)) -> TwinForecast {
+    let ((throughput, wide), (ratio, narrow)) = (of, to_base);
+    TwinForecast {
+        level,
+        throughput: PerSecond(throughput),
+        low: PerSecond(throughput * (-wide).exp()),
+        high: PerSecond(throughput * wide.exp()),
+        ratio: Ratio(ratio),
+        ratio_low: Ratio(ratio * (-narrow).exp()),
+        ratio_high: Ratio(ratio * narrow.exp()),
+    }
 }

@@ -12,7 +12,7 @@ mod observed;
 mod text;
 
 pub use fit::{Calibrated, calibrate};
-pub use forecast::{Asked, Oracle, experiments, next};
+pub use forecast::{Asked, Oracle, Tried, experiments, next};
 pub use observed::{Observed, ObservedLevel, ObservedLock};
 pub use text::{Parameters, twin_text};
 

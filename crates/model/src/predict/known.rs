@@ -56,11 +56,41 @@ impl Known {
         self.cores
     }
 
-    /// Slope of ln X over ln n between the points `back` and `back + 1` from the end; 0 where there
-    /// are none.
-    pub(super) fn slope(&self, back: usize) -> f64 {
-        let Some(first) = self.len().checked_sub(back + 2) else { return 0.0 };
-        (self.ln_x[first + 1] - self.ln_x[first]) / (self.ln_n[first + 1] - self.ln_n[first])
+    /// What slopes are taken over, in ln n: a doubling, or half of what is known where that is
+    /// less. Slopes between neighbours would say more of noise the closer levels lie.
+    pub(super) fn span(&self) -> f64 {
+        let (Some(first), Some(last)) = (self.ln_n.first(), self.ln_n.last()) else { return 0.0 };
+        (0.5 * (last - first)).min(std::f64::consts::LN_2)
+    }
+
+    /// Slope of ln X over ln n in the last span (`back` 0) or the one before it (1); 0 where there
+    /// is one level.
+    pub(super) fn slope(&self, back: u32) -> f64 {
+        let span = self.span();
+        if span <= 0.0 {
+            return 0.0;
+        }
+        let end = self.ln_n[self.len() - 1];
+        let at = |steps: u32| self.between(end - f64::from(steps) * span);
+        (at(back) - at(back + 1)) / span
+    }
+
+    /// ln X on straight lines between the levels.
+    fn between(&self, ln_n: f64) -> f64 {
+        let above = self.ln_n.partition_point(|own| *own < ln_n).clamp(1, self.len() - 1);
+        let (from, to) = (self.ln_n[above - 1], self.ln_n[above]);
+        let part = (ln_n - from) / (to - from);
+        self.ln_x[above - 1] + part * (self.ln_x[above] - self.ln_x[above - 1])
+    }
+
+    /// Change of ln X with each client in the last span; 0 where there is one level.
+    pub(super) fn rate(&self) -> f64 {
+        let span = self.span();
+        if span <= 0.0 {
+            return 0.0;
+        }
+        let last = self.n[self.len() - 1];
+        self.slope(0) * span / (last - last * (-span).exp())
     }
 
     /// Logarithm of the throughput that nothing exceeds: n times the best of one client.

@@ -19,17 +19,20 @@ pub enum Member {
     Hold,
     /// The last slope of ln X over ln n, which halves with each doubling of n.
     DampedTrend,
-    /// That slope, which goes on falling as it fell over the last three levels, ever less.
+    /// That slope, which goes on falling as it fell in the last two doublings, ever less.
     Bend,
     /// A fall of equal factors for equal numbers of clients; as the last level where it rises.
     Exponential,
     /// X = a nᵅ exp(-βn): a rise that turns into a fall (Ricker 1954).
     Ricker,
+    /// X falls as 1/n from the last level on, which is where the universal law ends: one is served
+    /// at a time, and each who waits makes that dearer.
+    Inverse,
 }
 
 impl Member {
     /// All, in the order of predictions.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Usl,
         Self::Amdahl,
         Self::Hold,
@@ -37,6 +40,7 @@ impl Member {
         Self::Bend,
         Self::Exponential,
         Self::Ricker,
+        Self::Inverse,
     ];
 
     /// In words.
@@ -48,19 +52,20 @@ impl Member {
             Self::Hold => "last level",
             Self::DampedTrend => "damped trend",
             Self::Bend => "bend",
-            Self::Exponential => "exponential fall",
+            Self::Exponential => "level or exponential fall",
             Self::Ricker => "rise and fall",
+            Self::Inverse => "fall as 1/n",
         }
     }
 }
 
 /// ln X by each member.
-pub(super) type All = [f64; 7];
+pub(super) type All = [f64; 8];
 
 /// Mean over some members.
 pub(super) fn mean(members: &[Member], all: &All) -> f64 {
     let of = |member: &Member| all[*member as usize];
-    #[allow(clippy::cast_precision_loss, reason = "at most seven")]
+    #[allow(clippy::cast_precision_loss, reason = "at most eight")]
     let count = members.len().max(1) as f64;
     members.iter().map(of).sum::<f64>() / count
 }
@@ -71,15 +76,12 @@ impl Known {
         let end = self.len() - 1;
         let (ln_last, last) = (self.ln_x[end], self.n[end]);
         let ahead = target.ln() - self.ln_n[end];
-        let (slope, before) = (self.slope(0).min(1.0), self.slope(1));
+        let (slope, span) = (self.slope(0).min(1.0), self.span());
         let usl = self.law(&usl::fit(&self.points()), target).unwrap_or(ln_last);
         let amdahl = self.law(&amdahl::fit(&self.points()), target).unwrap_or(ln_last);
         let damped = slope * (1.0 - (-ahead / LN_2).exp()) * LN_2;
-        let span = if end > 1 { (self.ln_n[end] - self.ln_n[end - 2]) / 2.0 } else { LN_2 };
-        let change = ((self.slope(0) - before) / span).clamp(-1.0, 0.0);
-        let curved = change * ahead * ahead / (2.0 * (1.0 + ahead.max(0.0)));
-        let gap = if end > 0 { last - self.n[end - 1] } else { 1.0 };
-        let rate = if end > 0 { (ln_last - self.ln_x[end - 1]) / gap } else { 0.0 };
+        let bent = if span > 0.0 { (self.slope(0) - self.slope(1)) / span } else { 0.0 };
+        let curved = bent.clamp(-1.0, 0.0) * ahead * ahead / (2.0 * (1.0 + ahead.max(0.0)));
         let bound = self.bound(target);
         [
             usl,
@@ -87,8 +89,9 @@ impl Known {
             ln_last,
             ln_last + damped,
             ln_last + slope * ahead + curved,
-            ln_last + rate.min(0.0) * (target - last),
+            ln_last + self.rate().min(0.0) * (target - last),
             self.ricker(target).unwrap_or(ln_last + slope * ahead),
+            ln_last - ahead.max(0.0),
         ]
         .map(|ln_x| ln_x.min(bound))
     }

@@ -1,7 +1,7 @@
 //! Forecasts from throughput alone: what a measured curve says of levels that were not measured.
 //!
-//! Seven simple extrapolations ([`Member`]) are right on different curves. Which of them are
-//! averaged depends on the shape of the curve at its end ([`Shape`]), and was chosen on public
+//! Simple extrapolations ([`Member`]) are right on different curves. Three of different kinds are
+//! averaged; a curve that breaks ([`Shape`]) has one of its own. Which, was chosen on public
 //! series; the interval is as wide as the errors were on series that had no part in the choice
 //! (conformal prediction; Vovk, Gammerman and Shafer 2005). Both stand in `weights.toml`, which
 //! `cargo xtask predictors --fit` makes and [`train`] describes.

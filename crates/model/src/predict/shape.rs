@@ -3,12 +3,22 @@
 use super::known::Known;
 use serde::{Deserialize, Serialize};
 
+/// Slope above which a curve is nearly straight.
+const STRAIGHT: f64 = 0.8;
+/// Slope below which it collapses.
+const COLLAPSING: f64 = -0.4;
+/// Fall of the slope in one doubling that no saturation explains: under Amdahl's law the slope
+/// falls by at most log₂ 9/8 = 0.17 in a doubling.
+const BREAK: f64 = 0.3;
+
 /// Shape by the last slope of ln X over ln n: 1 is a straight line through the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// The level asked for has no more than the min(clients, cores) that were measured.
     AtCores,
+    /// Above 0.8 a doubling before, and by more than 0.3 below that now.
+    Breaking,
     /// Above 0.8.
     Rising,
     /// Above 0.5.
@@ -25,8 +35,9 @@ pub enum Shape {
 
 impl Shape {
     /// All.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::AtCores,
+        Self::Breaking,
         Self::Rising,
         Self::Bending,
         Self::Flattening,
@@ -39,12 +50,16 @@ impl Shape {
         if target <= f64::from(known.last()) {
             return Self::AtCores;
         }
-        match known.slope(0) {
-            slope if slope > 0.8 => Self::Rising,
+        let (slope, before) = (known.slope(0), known.slope(1));
+        if before > STRAIGHT && slope > COLLAPSING && before - slope > BREAK {
+            return Self::Breaking;
+        }
+        match slope {
+            slope if slope > STRAIGHT => Self::Rising,
             slope if slope > 0.5 => Self::Bending,
             slope if slope > 0.2 => Self::Flattening,
             slope if slope > 0.0 => Self::Level,
-            slope if slope > -0.4 => Self::Falling,
+            slope if slope > COLLAPSING => Self::Falling,
             _ => Self::Collapsing,
         }
     }
@@ -54,6 +69,7 @@ impl Shape {
     pub fn words(self) -> &'static str {
         match self {
             Self::AtCores => "at its cores",
+            Self::Breaking => "breaking",
             Self::Rising => "rising",
             Self::Bending => "bending",
             Self::Flattening => "flattening",

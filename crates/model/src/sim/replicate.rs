@@ -21,16 +21,21 @@ pub fn replicate(jobs: &[Replicated<'_>], workers: usize) -> Vec<Result<Outcome,
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<Result<Outcome, SimError>>>> =
         Mutex::new((0..jobs.len()).map(|_| None).collect());
-    std::thread::scope(|scope| {
-        for _ in 0..workers.clamp(1, jobs.len().max(1)) {
-            scope.spawn(|| {
-                while let Some((index, job)) = claim(jobs, &next) {
-                    let outcome = simulate(job.twin, &job.settings);
-                    let mut all = results.lock().unwrap_or_else(|poison| poison.into_inner());
-                    all[index] = Some(outcome);
-                }
-            });
+    let work = || {
+        while let Some((index, job)) = claim(jobs, &next) {
+            let outcome = simulate(job.twin, &job.settings);
+            let mut all = results.lock().unwrap_or_else(|poison| poison.into_inner());
+            all[index] = Some(outcome);
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers.clamp(1, jobs.len().max(1)) {
+            // Where no thread is to be had, those that there are do all of it.
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
     });
     let done = results.into_inner().unwrap_or_else(|poison| poison.into_inner());
     done.into_iter().flatten().collect()

@@ -11,6 +11,7 @@ use super::program::Compiled;
 use super::{SimError, seconds};
 use kneepoint_stats::distribution::student_quantile;
 use kneepoint_vocab::{PerSecond, Ratio, Seconds};
+use std::sync::OnceLock;
 
 /// How to simulate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +34,7 @@ impl Default for Settings {
         Self {
             seed: 1,
             precision: Ratio(0.01),
-            confidence: Ratio(0.95),
+            confidence: Ratio(CONFIDENCE),
             budget: 1_000_000_000,
             batch: 64,
         }
@@ -61,6 +62,8 @@ pub struct Outcome {
     pub events: u64,
 }
 
+/// The usual confidence.
+const CONFIDENCE: f64 = 0.95;
 /// Batches of the first look, and of the trial of the warm-up.
 const FEWEST: usize = 30;
 const PILOT: usize = 20;
@@ -166,8 +169,22 @@ fn relative_half_width(durations: &[f64], confidence: f64) -> f64 {
     let count = durations.len() as f64;
     let mean = durations.iter().sum::<f64>() / count;
     let square = durations.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / (count - 1.0);
-    let quantile = student_quantile(0.5 + 0.5 * confidence, count - 1.0);
-    quantile * (square / count).sqrt() / mean
+    student(confidence, durations.len()) * (square / count).sqrt() / mean
+}
+
+/// Quantile of Student's distribution for the mean of so many batches. Looks are frequent and their
+/// numbers few, so those of the usual confidence are kept.
+#[allow(clippy::cast_precision_loss, reason = "few batches")]
+fn student(confidence: f64, count: usize) -> f64 {
+    static USUAL: OnceLock<Vec<f64>> = OnceLock::new();
+    let of = |confidence: f64, count: usize| {
+        student_quantile(0.5 + 0.5 * confidence, count as f64 - 1.0)
+    };
+    if confidence.to_bits() != CONFIDENCE.to_bits() {
+        return of(confidence, count);
+    }
+    let usual = USUAL.get_or_init(|| (2..=MOST).map(|count| of(CONFIDENCE, count)).collect());
+    usual.get(count.wrapping_sub(2)).copied().unwrap_or_else(|| of(confidence, count))
 }
 
 /// Correlation of neighbouring batches.

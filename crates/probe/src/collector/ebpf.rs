@@ -108,7 +108,7 @@ fn ebpf_error(what: &str, error: &dyn std::error::Error) -> ProbeError {
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
 /// Whether ids of processes mean the same here as in the kernel's programs.
-fn in_first_pid_namespace() -> bool {
+pub(crate) fn in_first_pid_namespace() -> bool {
     proc::inode("self/ns/pid").is_none_or(|inode| inode == FIRST_PID_NAMESPACE)
 }
 

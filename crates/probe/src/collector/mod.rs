@@ -15,6 +15,7 @@ mod proof;
 
 use crate::stack::{StackCollector, StackOptions};
 use crate::target::Target;
+pub(crate) use ebpf::in_first_pid_namespace;
 pub use kneepoint_machine::windows::Observation;
 use kneepoint_machine::windows::Windows;
 use kneepoint_vocab::{MachineName, Tier};

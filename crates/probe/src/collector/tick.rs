@@ -5,6 +5,9 @@ const HANDLERS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
 
 /// Stacks aimed at for each second that the system runs on a core.
 const STACKS_PER_CPU_SECOND: f64 = 60.0;
+/// Stacks aimed at in a window, as far as its ticks reach: how a window's time divides over
+/// functions is known as well as it has stacks, so that short windows need more of them a second.
+const STACKS_PER_WINDOW: f64 = 400.0;
 
 /// Address of the handler, where the kernel lets us know it.
 pub(crate) fn handler() -> Option<u64> {
@@ -30,9 +33,9 @@ fn find(symbols: &str) -> Option<u64> {
     reason = "a share between 0 and 1"
 )]
 pub(crate) fn share(ticks: u64, seconds: f64) -> Option<u32> {
-    let frequency = ticks as f64 / seconds;
-    (ticks > 0 && frequency.is_finite())
-        .then(|| ((STACKS_PER_CPU_SECOND / frequency).min(1.0) * f64::from(u32::MAX)) as u32)
+    let wanted = (STACKS_PER_CPU_SECOND * seconds).max(STACKS_PER_WINDOW);
+    (ticks > 0 && seconds.is_finite())
+        .then(|| ((wanted / ticks as f64).min(1.0) * f64::from(u32::MAX)) as u32)
 }
 
 #[cfg(test)]
@@ -51,7 +54,14 @@ mod tests {
     fn the_share_aims_at_a_rate() {
         assert_eq!(share(0, 1.0), None);
         assert_eq!(share(50, 1.0), Some(u32::MAX));
-        let quarter = share(240, 1.0).unwrap();
+        let quarter = share(7200, 30.0).unwrap();
         assert!((f64::from(quarter) / f64::from(u32::MAX) - 0.25).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_short_window_has_as_many_stacks_as_its_ticks_allow() {
+        assert_eq!(share(250, 1.0), Some(u32::MAX));
+        let part = share(1600, 4.0).unwrap();
+        assert!((f64::from(part) / f64::from(u32::MAX) - 0.25).abs() < 1e-6);
     }
 }

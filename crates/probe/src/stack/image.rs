@@ -168,16 +168,38 @@ impl Image {
         }
     }
 
+    /// Where in the file the byte lies that is loaded at `address`; none where it is in none.
+    pub(crate) fn offset_of(&self, address: u64) -> Option<u64> {
+        let holds = |segment: &&Segment| {
+            let end = segment.address.saturating_add(segment.in_file);
+            (segment.address..end).contains(&address)
+        };
+        let segment = self.segments.iter().find(holds)?;
+        segment.offset.checked_add(address - segment.address)
+    }
+
     /// Every sized function and variable that the image and its debug file name.
     pub(crate) fn symbols(&self) -> SymbolTable {
-        let mut symbols = Vec::new();
+        SymbolTable::new(self.named().0)
+    }
+
+    /// Every sized function that the image and its debug file name, and whether one of the two
+    /// names more than what others may link with: whether it is not stripped.
+    pub(crate) fn functions(&self) -> (Vec<Symbol>, bool) {
+        let (mut symbols, whole) = self.named();
+        symbols.retain(|symbol| symbol.kind == Kind::Function);
+        (symbols, whole)
+    }
+
+    fn named(&self) -> (Vec<Symbol>, bool) {
+        let (mut symbols, mut whole) = (Vec::new(), false);
         for source in &self.sources {
-            match source {
+            whole |= match source {
                 Source::File(file) => read_symbols(&ReadCache::new(file), &mut symbols),
                 Source::Memory(bytes) => read_symbols(&bytes[..], &mut symbols),
-            }
+            };
         }
-        SymbolTable::new(symbols)
+        (symbols, whole)
     }
 
     /// What the debug information of the image and its debug file tells of inlined functions.
@@ -193,12 +215,13 @@ impl Image {
     }
 }
 
-fn read_symbols<'data>(data: impl ReadRef<'data>, into: &mut Vec<Symbol>) {
+/// Adds the symbols of a file, and says whether it has a table beside that for linking.
+fn read_symbols<'data>(data: impl ReadRef<'data>, into: &mut Vec<Symbol>) -> bool {
     const STT_OBJECT: u8 = 1;
     const STT_FUNC: u8 = 2;
     const STT_NOTYPE: u8 = 0;
     const STB_LOCAL: u8 = 0;
-    let Ok(elf) = ElfFile64::<Endianness, _>::parse(data) else { return };
+    let Ok(elf) = ElfFile64::<Endianness, _>::parse(data) else { return false };
     let executable = |symbol: &object::read::elf::ElfSymbol64<'data, '_, Endianness, _>| {
         let section = symbol.section_index().and_then(|index| elf.section_by_index(index).ok());
         section.is_some_and(|section| section.kind() == object::SectionKind::Text)
@@ -225,6 +248,7 @@ fn read_symbols<'data>(data: impl ReadRef<'data>, into: &mut Vec<Symbol>) {
             });
         }
     }
+    elf.symbols().next().is_some()
 }
 
 /// A mapped file, opened by whichever way still leads to it.

@@ -4,9 +4,10 @@
 //! number count, where it lives in namespaces.
 
 use kneepoint_machine::proc::process;
-use std::fs::File;
+use rustix::fs::OFlags;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 
 /// A map longer than this is read no further.
 const MOST_BYTES: u64 = 64 << 20;
@@ -88,7 +89,10 @@ pub(crate) fn read(pid: u32) -> io::Result<PerfMap> {
     if !found.is_file() || ![0, user].contains(&found.uid()) {
         return Err(io::Error::other("not a plain file of the process's user"));
     }
-    let file = File::open(&path)?;
+    // Another may have taken its place: a pipe would be waited for.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(&path)?;
     let opened = file.metadata()?;
     if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
         return Err(io::Error::other("replaced while it was opened"));
@@ -101,6 +105,26 @@ pub(crate) fn read(pid: u32) -> io::Result<PerfMap> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_map_makes_it_panic_or_name_what_it_does_not_hold(
+            lines in prop::collection::vec("(0x)?[0-9a-f]{0,18} [0-9a-f]{0,18} \\PC{0,12}", 0..12),
+            address: u64,
+        ) {
+            let text = lines.join("\n");
+            let map = PerfMap::parse(&text);
+            let begins = map.entries.iter().map(|it| it.begin);
+            for address in begins.chain([address, 0, u64::MAX]) {
+                let Some(name) = map.name(address) else { continue };
+                let held = map.entries.iter().any(|it| {
+                    it.begin <= address && address - it.begin < it.size && &*it.name == name
+                });
+                prop_assert!(held, "{address:x} in {text}");
+            }
+        }
+    }
 
     #[test]
     fn a_name_is_given_only_within_its_function() {

@@ -71,6 +71,19 @@ mod tests {
 nonsense
 ";
 
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(
+            cut in 0..TEXT.len(),
+            inserted in "[0-9a-f -]{0,20}\\PC{0,8}",
+        ) {
+            let text = format!("{}{inserted}{}", &TEXT[..cut], &TEXT[cut..]);
+            for mapping in executable(&text) {
+                let _ = (mapping.base_name(), mapping.clean_path(), mapping.deleted());
+            }
+        }
+    }
+
     #[test]
     fn only_code_is_kept_with_its_file() {
         let maps = executable(TEXT);

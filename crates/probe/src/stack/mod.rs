@@ -20,20 +20,20 @@
 mod cfi;
 mod code;
 mod events;
-mod image;
+pub(crate) mod image;
 mod inlines;
 mod jit;
 mod jvm;
 mod kernel;
 #[cfg(test)]
 mod live;
-mod maps;
+pub(crate) mod maps;
 mod names;
 mod perf;
 mod process;
 mod reader;
 mod record;
-mod symbols;
+pub(crate) mod symbols;
 
 use events::Events;
 use kneepoint_vocab::{Nanos, StackId, StackRecord};

@@ -37,7 +37,7 @@ impl Symbol {
     /// Name of the function in its source. Compilers cut functions in parts and make copies for
     /// known arguments, as local symbols `name.part.0`, `name.cold` and the like; these are the
     /// same function of the source, and reading them alike makes them one node.
-    fn source_name(&self) -> &str {
+    pub(crate) fn source_name(&self) -> &str {
         if self.local { without_clone(&self.name) } else { &self.name }
     }
 

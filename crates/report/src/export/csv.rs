@@ -1,13 +1,18 @@
 //! The scaling curve as comma-separated values (RFC 4180), one row a level; with several numbers
 //! of cores, those of the fewest come first.
 
-use super::Export;
+use super::{Export, Made};
 use crate::series::Series;
 use kneepoint_vocab::findings::CurvePoint;
 use kneepoint_vocab::{Findings, Unit};
 
 /// The curve as a table.
-pub const CURVE: Export = Export { name: "csv", holds: "curve", run: render, profile: None };
+pub const CURVE: Export = Export {
+    name: "csv",
+    holds: "curve",
+    binary: None,
+    made: Made::Concluded { run: render, profile: None },
+};
 
 const HEADER: &str = "clients,cores,operations_per_second,low,high,ideal,\
                       latency_mean_s,latency_p99_s,switches_per_second,slices\r\n";

@@ -1,6 +1,6 @@
 //! Stacks in the folded form that flame-graph tools read: `outer;inner COUNT`, one stack a line.
 
-use super::Export;
+use super::{Export, Made};
 use crate::text;
 use kneepoint_vocab::findings::{Cause, FlameNode};
 use kneepoint_vocab::{Findings, Unit};
@@ -9,16 +9,22 @@ use kneepoint_vocab::{Findings, Unit};
 pub const ON_CPU: Export = Export {
     name: "folded",
     holds: "stacks on a core",
-    run: on_cpu,
-    profile: Some(|profile| profile.on_cpu.as_ref().map(folded).unwrap_or_default()),
+    binary: None,
+    made: Made::Concluded {
+        run: on_cpu,
+        profile: Some(|profile| profile.on_cpu.as_ref().map(folded).unwrap_or_default()),
+    },
 };
 
 /// Stacks of waits.
 pub const WAITS: Export = Export {
     name: "folded-waits",
     holds: "stacks of waits",
-    run: off_cpu,
-    profile: Some(|profile| waits(profile.causes.iter().map(|one| &one.cause))),
+    binary: None,
+    made: Made::Concluded {
+        run: off_cpu,
+        profile: Some(|profile| waits(profile.causes.iter().map(|one| &one.cause))),
+    },
 };
 
 /// On-CPU stacks at the focus level. The count is microseconds.

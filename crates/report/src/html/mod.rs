@@ -8,6 +8,7 @@ mod below;
 mod causes;
 pub mod comparison;
 mod curve;
+mod difference;
 mod effort;
 mod flame;
 mod forest;
@@ -101,6 +102,7 @@ struct Page<'a> {
     idle_account: Option<String>,
     causes: Vec<causes::CauseView<'a>>,
     on_cpu: Markup,
+    differences: Markup,
     forest: forest::Forest<'a>,
     noise: Option<String>,
     next: Option<next::NextView>,
@@ -156,7 +158,8 @@ impl<'a> Page<'a> {
             at_bound: findings.at_bound.as_ref().map(words::at_bound),
             why: !findings.ledgers.is_empty()
                 || !findings.causes.is_empty()
-                || findings.on_cpu.is_some(),
+                || findings.on_cpu.is_some()
+                || !findings.differences.is_empty(),
             fits: below::fits(findings),
             price: price::view(findings, axis),
             core: ledgers::core(findings, axis),
@@ -164,11 +167,8 @@ impl<'a> Page<'a> {
             idle_threads: idle_threads(findings),
             idle_account: idle_account(findings),
             causes: causes::views(findings),
-            on_cpu: findings
-                .on_cpu
-                .as_ref()
-                .map(|root| flame::draw(root, "k-running", "Where the cores were"))
-                .unwrap_or_default(),
+            on_cpu: on_cpu(findings),
+            differences: difference::views(findings, axis),
             forest: forest::forest(findings),
             next: findings.next.as_ref().map(next::view),
             noise: (findings.noise.pairs > 0)
@@ -186,6 +186,12 @@ impl<'a> Page<'a> {
             command: below::command(findings),
         }
     }
+}
+
+/// Where the cores were at the focus level.
+fn on_cpu(findings: &Findings) -> Markup {
+    let root = findings.on_cpu.as_ref();
+    root.map(|root| flame::draw(root, "k-running", "Where the cores were")).unwrap_or_default()
 }
 
 /// The knee and the shape; with several numbers of cores, on those of the focus.

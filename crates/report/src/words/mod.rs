@@ -5,6 +5,7 @@ mod cause;
 pub(crate) mod caveat;
 pub(crate) mod comparison;
 pub(crate) mod cross;
+pub(crate) mod difference;
 mod evidence;
 mod headline;
 mod limits;

@@ -2,6 +2,8 @@
 //! figures are invented, but they add up.
 
 mod causes;
+#[allow(dead_code, reason = "two tests are about differences")]
+pub(crate) mod difference;
 mod effects;
 pub(crate) mod price;
 pub(crate) mod server;
@@ -65,6 +67,7 @@ pub(crate) fn findings() -> Findings {
         causes: causes::causes(),
         price: None,
         on_cpu: Some(causes::on_cpu()),
+        differences: Vec::new(),
         effects: effects::effects(),
         crosses: Vec::new(),
         collector: collector(),

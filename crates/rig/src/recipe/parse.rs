@@ -53,7 +53,8 @@ struct ProtocolText {
     ramp_ms: Option<Spanned<i64>>,
     settle_s: Option<Spanned<i64>>,
     sweep_blocks: Option<Spanned<i64>>,
-    effect_blocks: Option<Spanned<[i64; 2]>>,
+    // An array of two would take the first two of any number.
+    effect_blocks: Option<Spanned<Vec<i64>>>,
     blocks_per_start: Option<Spanned<i64>>,
     precision: Option<Spanned<f64>>,
     smallest_effect: Option<Spanned<f64>>,
@@ -163,7 +164,11 @@ fn protocol_of(raw: ProtocolText) -> Result<Protocol, Misfit> {
     const BLOCKS: RangeInclusive<u32> = 1..=10_000;
     let effect_blocks = raw.effect_blocks.map(|pair| {
         let span = pair.span();
-        let [least, most] = *pair.get_ref();
+        let [least, most] = pair.get_ref()[..] else {
+            let found = pair.get_ref().len();
+            let problem = format!("effect_blocks are [least, most] (found {found} numbers)");
+            return Err(Misfit::at(span, problem));
+        };
         let least = count("effect_blocks", &Spanned::new(span.clone(), least), BLOCKS)?;
         let most = count("effect_blocks", &Spanned::new(span.clone(), most), BLOCKS)?;
         if least > most {

@@ -74,6 +74,12 @@ pub enum Action {
         /// Names that were there before.
         before: Vec<String>,
     },
+    /// Remove System V shared memory that nobody has attached, where the process that made it is
+    /// gone: one that another program has started is known to nobody after its end.
+    RemoveSegment {
+        /// By what those find it who share it.
+        key: i32,
+    },
     /// Remove an empty directory, such as a control group's.
     RemoveDirectory {
         /// The directory.
@@ -99,6 +105,25 @@ impl Action {
         Ok(Self::Kill { process, started })
     }
 
+    /// The processes that it is about.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        match self {
+            Self::EndGroup { directory: Some(directory), .. } => ending::all_members(directory),
+            Self::Kill { process, started } if birth(*process) == Some(*started) => {
+                tasks::family(&[*process])
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Kills all that are in a group, without waiting for their end; that is for [`Self::undo`].
+    pub(super) fn kill_at_once(&self) {
+        if let Self::EndGroup { directory: Some(directory), .. } = self {
+            // Without control groups, or on kernels before 5.14, they end one after the other.
+            let _ = fs::write(directory.join("cgroup.kill"), "1");
+        }
+    }
+
     /// Puts it back.
     ///
     /// # Errors
@@ -114,6 +139,7 @@ impl Action {
             Self::RemoveSharedMemory { prefix, user, before } => {
                 remove_unmapped(Path::new(SHARED_MEMORY), prefix, *user, before)
             }
+            Self::RemoveSegment { key } => ending::remove_shared_memory_of(*key),
             Self::RemoveDirectory { path } => match fs::remove_dir(path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     Err(error).with_context(|| format!("{} cannot be removed", path.display()))

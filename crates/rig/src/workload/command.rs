@@ -108,6 +108,10 @@ impl Configured for Settings {
         }
     }
 
+    fn programs(&self) -> Vec<Proof> {
+        proving::planned(self)
+    }
+
     /// In the command, or beside the server that it drives.
     fn clients(&self) -> Clients {
         if self.start.is_some() { Clients::Apart } else { Clients::Inside }

@@ -86,7 +86,8 @@ impl Counting {
         let counted = match self {
             Self::Automatic => {
                 let Some(reading) = formats::recognised(&texts)? else {
-                    return Err(unknown::refusal(&texts));
+                    let [printed, complained] = texts.map(formats::ends);
+                    return Err(unknown::refusal(&[&printed, &complained]));
                 };
                 let formats::Reading { by, rate, latency } = reading;
                 return Ok(Run { counted: by_rate(rate, wall)?, by, latency });

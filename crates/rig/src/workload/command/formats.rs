@@ -4,6 +4,7 @@ use super::figure::{Pattern, number};
 use super::general;
 use crate::output::{Response, fio, millis, sysbench};
 use kneepoint_vocab::{Latency, Nanos};
+use std::borrow::Cow;
 
 /// Whose output it is, its operations per second, and its response times where all are reported.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,24 @@ const FORMATS: [(&str, &str, Times); 10] = [
     ),
 ];
 
+/// So many bytes of the beginning and of the end of what was printed are looked through for
+/// figures: results stand there, and who prints without end is not to be waited for.
+const EACH_END: usize = 256 << 10;
+
+/// The whole lines at both ends of a text.
+pub(super) fn ends(text: &str) -> Cow<'_, str> {
+    if text.len() <= 2 * EACH_END {
+        return Cow::Borrowed(text);
+    }
+    // Half a line could hold half a number.
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let (head, tail) = (&text.as_bytes()[..EACH_END], text.len() - EACH_END);
+    let head = head.iter().rposition(is_end).map_or("", |last| &text[..=last]);
+    let begin = text.as_bytes()[tail..].iter().position(is_end);
+    let tail = begin.map_or("", |begin| &text[tail + begin..]);
+    Cow::Owned([head, tail].concat())
+}
+
 /// What the first of `texts` that tells operations per second says; none where none does.
 ///
 /// # Errors
@@ -50,7 +69,7 @@ pub(super) fn recognised(texts: &[&str]) -> Result<Option<Reading>, String> {
         }
     }
     for text in texts {
-        if let Some(rate) = general::rate(text)? {
+        if let Some(rate) = general::rate(&ends(text))? {
             return Ok(Some(Reading { by: "a line with ops/s", rate, latency: None }));
         }
     }
@@ -62,10 +81,10 @@ fn of_a_generator(printed: &str) -> Result<Option<Reading>, String> {
         let (report, _) =
             fio::parse_by_job(printed).map_err(|error| format!("fio's report: {error}"))?;
         let seconds = report.counted_over.seconds().0;
-        #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-        let rate = number(&(report.operations as f64 / seconds).to_string())?;
-        return Ok(Some(Reading { by: "fio", rate, latency: report.response.latency() }));
+        let latency = report.response.latency();
+        return Ok(Some(Reading { by: "fio", rate: rate(report.operations, seconds)?, latency }));
     }
+    let printed = &*ends(printed);
     for (by, text, times) in FORMATS {
         let pattern = Pattern::parse(text)?;
         if pattern.matches(printed) {
@@ -77,7 +96,19 @@ fn of_a_generator(printed: &str) -> Result<Option<Reading>, String> {
             return Ok(Some(Reading { by, rate, latency: reported }));
         }
     }
+    // Its tests of threads and mutexes report a count and a time, and no rate.
+    if sysbench::is(printed)
+        && let Ok(report) = sysbench::parse(printed)
+    {
+        let rate = rate(report.operations, report.counted_over.seconds().0)?;
+        return Ok(Some(Reading { by: "sysbench", rate, latency: report.response.latency() }));
+    }
     Ok(None)
+}
+
+fn rate(operations: u64, seconds: f64) -> Result<f64, String> {
+    #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+    number(&(operations as f64 / seconds).to_string())
 }
 
 fn none(_: &str) -> Response {
@@ -208,7 +239,61 @@ fn of_row(fields: &[&str]) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use super::super::unknown;
     use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    /// What generators really print.
+    const PRINTED: [&str; 12] = [
+        include_str!("../../../tests/output/ab.txt"),
+        include_str!("../../../tests/output/fio-group.json"),
+        include_str!("../../../tests/output/fio-two-jobs.json"),
+        include_str!("../../../tests/output/hey.txt"),
+        include_str!("../../../tests/output/pgbench-time.txt"),
+        include_str!("../../../tests/output/redis-benchmark-csv.txt"),
+        include_str!("../../../tests/output/redis-benchmark.txt"),
+        include_str!("../../../tests/output/stress-ng.txt"),
+        include_str!("../../../tests/output/sysbench-cpu.txt"),
+        include_str!("../../../tests/output/sysbench-histogram.txt"),
+        include_str!("../../../tests/output/sysbench-oltp.txt"),
+        include_str!("../../../tests/output/wrk-latency.txt"),
+    ];
+
+    proptest! {
+        #[test]
+        fn no_damage_to_an_output_makes_it_panic(
+            which in 0..PRINTED.len(),
+            damages in prop::collection::vec((any::<Index>(), 0_usize..40, "\\PC{0,8}"), 1..6),
+        ) {
+            let mut bytes = PRINTED[which].as_bytes().to_vec();
+            for (at, lost, inserted) in damages {
+                let begin = at.index(bytes.len() + 1);
+                let end = (begin + lost).min(bytes.len());
+                bytes.splice(begin..end, inserted.bytes());
+            }
+            let text = String::from_utf8_lossy(&bytes);
+            match recognised(&[&text]) {
+                Ok(Some(reading)) => prop_assert!(reading.rate.is_finite() && reading.rate >= 0.0),
+                Ok(None) => prop_assert!(!unknown::refusal(&[&text]).contains('\n')),
+                Err(why) => prop_assert!(!why.is_empty()),
+            }
+        }
+    }
+
+    #[test]
+    fn of_very_much_only_whole_lines_at_the_ends_are_read() {
+        let much = |line: &str| line.repeat(3 * EACH_END / line.len());
+        let flood = much("flood 1\n");
+        assert_eq!(reported(&format!("7 ops/s\n{flood}")), Some(("a line with ops/s", 7.0)));
+        assert_eq!(reported(&format!("{flood}7 ops/s\n")), Some(("a line with ops/s", 7.0)));
+        // Neither half a line nor what stands far from both ends.
+        assert_eq!(reported(&format!("{flood}7 ops/s\n{flood}")), None);
+        let long = format!("{}7 ops/s {}", much("1"), "x".repeat(EACH_END - 8));
+        assert_eq!(reported(&long), None);
+        assert_eq!(ends(&"é".repeat(3 * EACH_END)), "");
+        assert_eq!(ends("short"), "short");
+    }
 
     fn reported(printed: &str) -> Option<(&'static str, f64)> {
         recognised(&[printed]).unwrap().map(|reading| (reading.by, reading.rate))
@@ -268,6 +353,11 @@ mod tests {
         assert_eq!(reported(cpu), Some(("sysbench", 1234.56)));
         let memory = "Total operations: 5120 (1234567.89 per second)\n";
         assert_eq!(reported(memory), Some(("sysbench", 1_234_567.89)));
+        let threads = include_str!("../../../tests/output/sysbench-threads.txt");
+        let (by, rate) = reported(threads).unwrap();
+        assert!(by == "sysbench" && (rate - 3072.0 / 1.0005).abs() < 0.01, "{by}: {rate}");
+        let cut = threads.split("total number").next().unwrap();
+        assert_eq!(reported(cut), None);
         let pgbench = "latency average = 0.1 ms\ntps = 26510.6 (without initial connection time)\n";
         assert_eq!(reported(pgbench), Some(("pgbench", 26510.6)));
         let redis = "\rGET: rps=1.0 (overall: 2.0)\rGET: 91743.12 requests per second, p50=0.4\n";

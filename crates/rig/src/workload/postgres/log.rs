@@ -295,6 +295,13 @@ mod tests {
         assert!(error.contains("of a time before it was started"), "{error}");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_line_makes_it_panic(text in "([0-9]{0,22} ){0,8}\\PC{0,6}") {
+            let _ = entry(&text);
+        }
+    }
+
     #[test]
     fn what_is_no_log_is_refused_by_its_line() {
         for text in [

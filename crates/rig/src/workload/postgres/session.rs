@@ -159,6 +159,18 @@ mod tests {
         assert_eq!(row(&[0, 1, 127, 255, 255, 255]), None);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(
+            body in proptest::collection::vec(proptest::num::u8::ANY, 0..64)
+        ) {
+            if let Some(columns) = row(&body) {
+                proptest::prop_assert!(columns.len() <= usize::from(u16::MAX));
+            }
+            proptest::prop_assert!(refusal_in(&body).contains(": "));
+        }
+    }
+
     #[test]
     fn a_refusal_tells_its_code() {
         let body = b"SFATAL\0C57P03\0Mthe database system is starting up\0\0";

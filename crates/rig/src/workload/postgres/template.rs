@@ -9,6 +9,8 @@ use crate::process::{self, Account, Program};
 use crate::undo::{self, Action, Undo};
 use crate::workload::private::{self, Home};
 use anyhow::Context as _;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,6 +35,10 @@ fn make(scale: u32, context: &TemplateContext<'_>, place: &Path) -> anyhow::Resu
     let TemplateContext { programs, scratch, undo, timeout } = *context;
     let home = Home::make(scratch, "postgres", Account::unprivileged(ROLE))?;
     let (folder, account) = (home.path().join(CLUSTER), home.account());
+    // initdb would remove one that it has made itself, and with it the key to what it leaves.
+    fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
+    home.give(&folder)?;
+    let key = key_of(&folder)?;
     let folder = folder.to_str().context("the scratch directory's name is not UTF-8")?;
     let arguments = [
         "--pgdata",
@@ -52,11 +58,13 @@ fn make(scale: u32, context: &TemplateContext<'_>, place: &Path) -> anyhow::Resu
         user: owner,
         before: undo::shared_memory("PostgreSQL."),
     })?;
+    let interlock = undo.register(Action::RemoveSegment { key })?;
     let mut initdb = Program::new("initdb", &programs.initdb, arguments, home.path());
     initdb.account = account;
     initdb.shielded = true;
     process::run(initdb, timeout, undo)?;
     segments.settle();
+    interlock.settle();
     // Nothing here has to survive a crash, and without it tables are loaded without a log.
     let parameters = ["wal_level=minimal", "max_wal_senders=0", "fsync=off"].map(str::to_owned);
     let launch = Launch {
@@ -75,4 +83,12 @@ fn make(scale: u32, context: &TemplateContext<'_>, place: &Path) -> anyhow::Resu
     let load = pgbench(programs, server.reach(), &arguments, &directory);
     server.run(load)?;
     server.stop()?.keep(CLUSTER, place)
+}
+
+/// The key of the segment by which PostgreSQL sees whether a cluster is in use: its inode, since
+/// version 12.
+fn key_of(cluster: &Path) -> anyhow::Result<i32> {
+    let inode = fs::metadata(cluster).with_context(|| cluster.display().to_string())?.ino();
+    let [a, b, c, d, ..] = inode.to_le_bytes();
+    Ok(i32::from_le_bytes([a, b, c, d]))
 }

@@ -1,0 +1,174 @@
+//! Whose CPU it is what the holders of contended locks do, and locks that no event tells of.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod common;
+
+use common::*;
+use kneepoint_analysis::analyse;
+use kneepoint_vocab::findings::{Cause, CauseKind};
+use kneepoint_vocab::*;
+
+fn frames(list: &[(&str, &str)]) -> Vec<Frame> {
+    let frame = |(function, module): &(&str, &str)| Frame {
+        function: (*function).to_owned(),
+        module: (*module).to_owned(),
+    };
+    list.iter().map(frame).collect()
+}
+
+fn kernel(functions: &[&str]) -> Vec<Frame> {
+    let list: Vec<(&str, &str)> = functions.iter().map(|name| (*name, "[kernel]")).collect();
+    frames(&list)
+}
+
+/// One client is cheap; two have `spun` cores in stack 1 and `dearer` more in stack 3.
+fn two(spun: f64, dearer: f64) -> impl Fn(u32) -> Cell {
+    move |clients| match clients {
+        1 => Cell { system: 0.9, idle_uncharged: 1.1, on_cpu: vec![(3, 0.9)], ..Cell::default() },
+        _ => Cell {
+            system: 0.9 + spun + dearer,
+            idle_uncharged: 1.1 - spun - dearer,
+            on_cpu: vec![(3, 0.9 + dearer), (1, spun)],
+            ..Cell::default()
+        },
+    }
+}
+
+fn causes(record: &RunRecord) -> Vec<Cause> {
+    analyse(record).causes
+}
+
+fn descriptors(spun: f64, dearer: f64) -> RunRecord {
+    let mut record = empty(&[1, 2], 2);
+    let close = ["file_close_fd", "__x64_sys_close", "do_syscall_64"];
+    let spin = [&["native_queued_spin_lock_slowpath", "_raw_spin_lock"], &close[..]];
+    record.stacks[1].frames = kernel(&spin.concat());
+    record.stacks[3].frames = kernel(&["filp_flush", "__x64_sys_close", "do_syscall_64"]);
+    sweep(&mut record, 5, two(spun, dearer));
+    record
+}
+
+#[test]
+fn a_call_is_dearer_for_the_contended_lock_that_it_takes() {
+    let found = causes(&descriptors(0.4, 0.5));
+    let first = &found[0];
+    assert_eq!(first.kind, CauseKind::KernelLock, "{found:#?}");
+    assert_eq!(first.name.to_string(), "file descriptor table lock");
+    assert!((first.lost.value.0 - 0.9).abs() < 0.03, "{:?}", first.lost);
+}
+
+#[test]
+fn a_call_that_hardly_waits_for_its_lock_is_dearer_for_itself() {
+    let found = causes(&descriptors(0.06, 0.8));
+    assert_eq!(found[0].name.to_string(), "kernel: close", "{found:#?}");
+    assert!((found[0].lost.value.0 - 0.8).abs() < 0.03, "{:?}", found[0].lost);
+}
+
+/// Clients that wait in `innermost` of a function of `module`, which takes `dearer` more.
+fn inside(innermost: &str, module: &str, dearer: f64) -> RunRecord {
+    let mut record = empty(&[1, 2], 2);
+    let wanting = [("draw", module), ("roll", "app"), ("main", "app")];
+    record.stacks[2].frames = frames(&[&[(innermost, "libc.so.6")], &wanting[..]].concat());
+    record.stacks[3].frames = frames(&wanting);
+    sweep(&mut record, 5, |clients| match clients {
+        1 => Cell { system: 0.9, idle_uncharged: 1.1, on_cpu: vec![(3, 0.9)], ..Cell::default() },
+        _ => Cell {
+            system: 0.9 + dearer,
+            idle_lock: 0.5,
+            idle_uncharged: 0.6 - dearer,
+            blocked: 1.1 - dearer,
+            on_cpu: vec![(3, 0.9 + dearer)],
+            waits: 10_000.0,
+            ..Cell::default()
+        },
+    });
+    record
+}
+
+#[test]
+fn a_library_s_function_is_dearer_for_the_lock_that_it_takes_itself() {
+    let found = causes(&inside("__lll_lock_wait_private", "libdice.so.1", 0.4));
+    assert_eq!(found[0].kind, CauseKind::Lock, "{found:#?}");
+    assert!((found[0].lost.value.0 - 1.1).abs() < 0.03, "{:?}", found[0].lost);
+    assert!(found.iter().all(|cause| cause.kind != CauseKind::Function), "{found:#?}");
+}
+
+#[test]
+fn a_program_s_own_function_may_be_dearer_beside_its_lock() {
+    let found = causes(&inside("__lll_lock_wait_private", "app", 0.4));
+    let own = found.iter().find(|cause| cause.kind == CauseKind::Function).unwrap();
+    assert_eq!(own.name.to_string(), "draw");
+}
+
+/// Clients that sleep for `reason` in these functions of the kernel.
+fn asleep(reason: WaitReason, functions: &[&str]) -> RunRecord {
+    let mut record = inside("__lll_lock_wait_private", "app", 0.0);
+    record.stacks[2].frames = kernel(functions);
+    for key in wait_keys(&mut record) {
+        *key = WaitKey { reason, object: 0, object_name: None, syscall: -1 };
+    }
+    record
+}
+
+#[test]
+fn a_page_that_others_hold_is_a_lock_where_its_file_is_in_memory() {
+    let fault = ["__do_fault", "handle_mm_fault", "exc_page_fault", "asm_exc_page_fault"];
+    let page = |of: &[&'static str]| {
+        [&["schedule", "io_schedule", "__folio_lock"], of, &fault[..]].concat()
+    };
+    let memory = causes(&asleep(WaitReason::Device, &page(&["shmem_get_folio_gfp"])));
+    assert_eq!(memory[0].kind, CauseKind::KernelLock, "{memory:#?}");
+    assert_eq!(memory[0].name.to_string(), "page lock (shmem_get_folio_gfp)");
+    let device = causes(&asleep(WaitReason::Device, &page(&["filemap_fault"])));
+    assert_eq!(device[0].kind, CauseKind::Device, "{device:#?}");
+}
+
+#[test]
+fn who_waits_for_readers_of_a_mapping_waits_for_its_lock() {
+    let split = ["schedule", "__vma_start_write", "__split_vma", "do_vmi_munmap"];
+    let found = causes(&asleep(WaitReason::Other, &split));
+    assert_eq!(found[0].kind, CauseKind::KernelLock, "{found:#?}");
+    assert!(found[0].name.to_string().starts_with("mmap_lock"), "{}", found[0].name);
+}
+
+/// Two clients that take `dearer` cores more, in so many blocks of which each is off by a part.
+fn slightly(dearer: f64, blocks: u32, off: f64) -> RunRecord {
+    let mut record = empty(&[1, 2], 2);
+    for block in 0..blocks {
+        let dearer = dearer * if block % 2 == 0 { 1.0 - off } else { 1.0 + off };
+        let cell = |clients| match clients {
+            1 => {
+                Cell { system: 1.0, idle_uncharged: 1.0, on_cpu: vec![(0, 1.0)], ..Cell::default() }
+            }
+            _ => Cell {
+                throughput: 1000.0 * (2.0 - dearer),
+                system: 2.0,
+                idle_uncharged: 0.0,
+                on_cpu: vec![(0, 2.0 - dearer), (4, dearer)],
+                ..Cell::default()
+            },
+        };
+        for clients in [1, 2] {
+            record.trials.push(trial(
+                Phase::Sweep,
+                block,
+                VariantId::BASELINE,
+                0,
+                clients,
+                &cell(clients),
+            ));
+        }
+    }
+    record
+}
+
+#[test]
+fn a_small_loss_is_explained_where_it_is_sure() {
+    assert!(causes(&slightly(0.12, 1, 0.0)).is_empty(), "one block says nothing of chance");
+    assert!(causes(&slightly(0.12, 4, 0.9)).is_empty(), "it may be less than 3 % of the machine");
+    let sure = causes(&slightly(0.12, 6, 0.05));
+    assert_eq!(sure[0].name.to_string(), "spin", "{sure:#?}");
+    let large = causes(&slightly(0.5, 1, 0.0));
+    assert_eq!(large[0].name.to_string(), "spin", "{large:#?}");
+}
