@@ -6,7 +6,7 @@ use kneepoint_model::calibrate::{Asked, Observed, Oracle, Tried, calibrate, next
 use kneepoint_model::recorded::record;
 use kneepoint_model::sweep::{Sweep, sweep};
 use kneepoint_model::twin::{Change, Twin};
-use kneepoint_vocab::findings::{Altered, CauseKind, Estimate, Findings, LineKind};
+use kneepoint_vocab::findings::{Altered, CauseKind, Estimate, Findings, LineKind, NoTwin};
 use kneepoint_vocab::{Level, Ratio};
 
 /// Five visits to a lock of two thirds of a core's work, with sleeping and waking.
@@ -96,7 +96,7 @@ fn a_twin_calibrated_from_a_run_forecasts_what_the_true_one_does() {
     let twin = calibrate(&seen, 3, 2).expect("calibrated");
     assert_eq!(calibrate(&seen, 3, 1), Ok(twin.clone()), "workers change nothing");
     assert!(twin.error.0 < 0.08, "{:?}", twin.residuals);
-    Twin::parse(&twin.file()).expect("the file is a twin file");
+    Twin::parse(&twin.file(|what| format!("{what:?}"))).expect("the file is a twin file");
     let mut oracle = Oracle::new(&twin, 3, 2).expect("usable");
     let real = Twin::parse(LOCKED).expect("valid");
     let lock = seen.locks[0].name.clone();
@@ -131,8 +131,11 @@ fn a_twin_calibrated_from_a_run_forecasts_what_the_true_one_does() {
     let none = Estimate { low: Ratio(0.0), ..ratio };
     assert!(oracle.ask_tried(at(8), &Tried { ratio: none, ..tried }).is_err());
     let far = Asked { level: Level { clients: 8192, cores: 4 }, changes: Vec::new() };
-    let said = oracle.ask(&far).expect_err("too far").to_string();
-    assert!(said.contains("more than 8 times") && said.contains("1024"), "{said}");
+    let said = oracle.ask(&far).expect_err("too far");
+    let NoTwin::ManyClients { clients: 8192, measured, times: 8 } = said else {
+        panic!("{said:?}")
+    };
+    assert!(measured < 1024, "{measured}");
 }
 
 #[test]
@@ -145,6 +148,5 @@ fn what_next_names_the_first_cause_or_says_why_not() {
     assert!(first.forecast.ratio_low.0 > 1.0, "it helps for sure: {first:?}");
     assert!(said.levels.iter().any(|it| it.level.cores == 8));
     findings.ledgers.clear();
-    let why = next(&findings, 2).why_not.expect("a reason");
-    assert!(why.contains("collector") && !why.contains('\n'), "{why}");
+    assert_eq!(next(&findings, 2).why_not, Some(NoTwin::NotWatched));
 }

@@ -7,7 +7,7 @@ mod common;
 use common::{Sandbox, fixture};
 use kneepoint_analysis::compare::condition::Condition;
 use kneepoint_analysis::compare::{Run, compare};
-use kneepoint_vocab::comparison::{Answer, ComparedPart, ComparisonCaveat, RatioVerdict};
+use kneepoint_vocab::comparison::{Answer, ComparedPart, ComparisonCaveat, RatioVerdict, Unlike};
 use kneepoint_vocab::findings::{Name, Place};
 use kneepoint_vocab::{Comparison, RunRecord};
 use serde_json::Value;
@@ -131,9 +131,11 @@ fn what_is_not_alike_is_reported() {
         start.environment.push(("LD_PRELOAD".to_owned(), "libjemalloc.so.2".to_owned()));
     }
     let found = compared(&before, &after, &[]);
-    let reported: Vec<&str> = found.not_alike.iter().map(|unlike| unlike.what.as_str()).collect();
-    assert_eq!(reported, ["cores", "kernel", "cache size"], "{:?}", found.not_alike);
-    assert_eq!(found.not_alike[2].values, ["-2000", "-4000"]);
+    let values = ["-2000", "-4000"].map(|value| Some(value.to_owned())).to_vec();
+    let [Unlike::Cores { .. }, Unlike::Kernel { .. }, setting] = &found.not_alike[..] else {
+        panic!("{:?}", found.not_alike);
+    };
+    assert_eq!(*setting, Unlike::Named { name: "cache size".to_owned(), values });
     assert!(
         compared(&before, &before.clone(), &[]).not_alike.is_empty(),
         "nor what starts differ in"

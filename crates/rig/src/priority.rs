@@ -10,8 +10,9 @@ use kneepoint_machine::{own_pid, proc, realtime};
 use rustix::io::Errno;
 use std::io;
 
-/// Nice value asked for, just short of the highest priority.
-const NICE: i32 = -19;
+/// Nice value asked for. Not the lowest: threads of the kernel must get their turn while the load
+/// wants every core.
+const NICE: i32 = -10;
 
 /// What of the priority could be raised.
 #[derive(Clone, Debug, PartialEq, Eq)]

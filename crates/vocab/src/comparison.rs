@@ -1,8 +1,9 @@
 //! What the comparison of several runs concluded.
 
+use crate::fact::Tier;
 use crate::findings::{CoreName, Estimate, LineKind, Name};
-use crate::plan::Level;
-use crate::units::{PerSecond, Ratio, Seconds};
+use crate::plan::{Clients, Level, ProtocolName};
+use crate::units::{Nanos, PerSecond, Ratio, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -194,13 +195,97 @@ pub enum ComparedPart {
     },
 }
 
-/// A condition in which runs differ.
+/// A condition in which runs differ, with its value in each run, in their order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Unlike {
-    /// What, e.g. `kernel`.
-    pub what: String,
-    /// Its value in each run, in their order.
-    pub values: Vec<String>,
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Unlike {
+    /// The model of the CPU.
+    Cpu {
+        /// As the kernel names it.
+        values: Vec<String>,
+    },
+    /// How many CPUs the machine has.
+    Cores {
+        /// How many.
+        values: Vec<u32>,
+    },
+    /// The machine's memory.
+    Memory {
+        /// In bytes.
+        values_bytes: Vec<u64>,
+    },
+    /// The kernel.
+    Kernel {
+        /// Name and release.
+        values: Vec<String>,
+    },
+    /// The operating system's distribution.
+    Distribution {
+        /// As it names itself.
+        values: Vec<String>,
+    },
+    /// The version of Kneepoint.
+    Kneepoint {
+        /// As it was written.
+        values: Vec<String>,
+    },
+    /// The command that was measured.
+    Command {
+        /// As it was typed.
+        values: Vec<String>,
+    },
+    /// What a recipe says of itself.
+    Summary {
+        /// Its line for people.
+        values: Vec<String>,
+    },
+    /// The protocol.
+    Protocol {
+        /// Which.
+        values: Vec<ProtocolName>,
+    },
+    /// Where the clients live.
+    Clients {
+        /// In the system or apart.
+        values: Vec<Clients>,
+    },
+    /// Cores that only the load generator uses.
+    GeneratorCores {
+        /// How many.
+        values: Vec<u32>,
+    },
+    /// The length of a slice's window.
+    Window {
+        /// In nanoseconds.
+        values_ns: Vec<Nanos>,
+    },
+    /// How much the collector could see.
+    Collector {
+        /// Null where nothing was collected.
+        values: Vec<Option<Tier>>,
+    },
+    /// CPU of other processes.
+    OtherProcesses {
+        /// As a share of the capacity.
+        values: Vec<Ratio>,
+    },
+    /// What the hypervisor took.
+    Steal {
+        /// As a share of the capacity.
+        values: Vec<Ratio>,
+    },
+    /// The noise floor of A/A.
+    Noise {
+        /// As a share of the throughput.
+        values: Vec<Ratio>,
+    },
+    /// What machine, system or environment say under a name of their own.
+    Named {
+        /// The name, e.g. `governor`, `cache size` or `LD_PRELOAD`.
+        name: String,
+        /// Null where a run has none.
+        values: Vec<Option<String>>,
+    },
 }
 
 /// A condition that the caller set, and whether it holds.

@@ -28,7 +28,7 @@ pub use crate::instruments::{
     Bottleneck, Counts, DeviceLine, Generator, LevelInstruments, PressureLine, TaskLine, Vmstat,
 };
 pub use crate::key::{CauseKey, CauseKind};
-pub use crate::next::{Altered, Next, Residual, TwinForecast, WhatIf};
+pub use crate::next::{Altered, Next, NoTwin, Residual, TwinForecast, Undetermined, WhatIf};
 pub use crate::unfit::Unfit;
 pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
 pub use conclusion::Conclusion;

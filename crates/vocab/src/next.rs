@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// What next: forecasts by the run's twin, or why there are none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Next {
-    /// Why nothing can be said, in one line.
+    /// Why nothing can be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why_not: Option<String>,
+    pub why_not: Option<NoTwin>,
     /// How far the twin is off at the measured levels: root mean square of the logarithms.
     #[serde(default)]
     pub error: Ratio,
@@ -23,9 +23,89 @@ pub struct Next {
     /// More clients and more cores.
     #[serde(default)]
     pub levels: Vec<TwinForecast>,
-    /// What the levels at hand do not determine, and which would.
+    /// What the levels at hand do not determine.
     #[serde(default)]
-    pub open: Vec<String>,
+    pub open: Vec<Undetermined>,
+}
+
+/// Why a run has no twin, or its twin no answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+pub enum NoTwin {
+    /// Nobody watched the threads.
+    NotWatched,
+    /// Fewer than two levels have ledgers.
+    FewLevels,
+    /// The CPU of an operation is not known at every level.
+    NoDemand,
+    /// No thread is known to serve one client.
+    SharedThreads,
+    /// No twin of this structure can be simulated at the measured levels.
+    NoStructure,
+    /// What a variant brought has no interval above nothing.
+    NoRatio,
+    /// The twin does not behave as the system did.
+    Misses {
+        /// Clients of the level where it is worst.
+        clients: u32,
+        /// What it simulates there, over what was measured.
+        ratio: Ratio,
+    },
+    /// Too many clients for what was measured.
+    ManyClients {
+        /// So many were asked for.
+        clients: u32,
+        /// The most that were measured.
+        measured: u32,
+        /// So many times that are the most that can be asked for.
+        times: u32,
+    },
+    /// Too many cores for what was measured.
+    ManyCores {
+        /// So many were asked for.
+        cores: u32,
+        /// So many were measured.
+        measured: u32,
+        /// So many times that are the most that can be asked for.
+        times: u32,
+    },
+    /// No level has more clients than cores, so nobody knows what they cost each other.
+    NoCrowd {
+        /// So many cores were measured.
+        cores: u32,
+    },
+    /// The twin's text, a change or the simulation of it is wrong; that says why.
+    Failed {
+        /// In its own words.
+        why: String,
+    },
+}
+
+impl NoTwin {
+    /// Whether another level might have an answer.
+    #[must_use]
+    pub const fn is_far(&self) -> bool {
+        matches!(self, Self::ManyClients { .. } | Self::ManyCores { .. } | Self::NoCrowd { .. })
+    }
+}
+
+/// What the measured levels do not determine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Undetermined {
+    /// How long an idle core takes to begin.
+    Start,
+    /// How often an operation visits its locks.
+    Visits,
+    /// How long an operation holds a lock.
+    Held {
+        /// The lock.
+        lock: String,
+        /// The fewest clients that were measured.
+        low: u32,
+        /// The most.
+        most: u32,
+    },
 }
 
 /// One level, measured and simulated.

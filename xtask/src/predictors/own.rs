@@ -3,9 +3,10 @@
 //! twin, beside what the variant brought.
 
 use crate::root;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use kneepoint_model::calibrate::{Asked, Observed, Oracle, calibrate};
 use kneepoint_model::twin::Change;
+use kneepoint_vocab::findings::NoTwin;
 use kneepoint_vocab::{Findings, Level};
 use std::process::Command;
 
@@ -47,17 +48,22 @@ fn findings(directory: &str) -> Result<Findings> {
     serde_json::from_slice(&output.stdout).with_context(|| format!("{directory}: no findings"))
 }
 
+fn none(why: NoTwin) -> anyhow::Error {
+    anyhow!("no twin: {why:?}")
+}
+
 /// A row of the table, the error, and whether the interval holds the truth.
 fn last_level(findings: &Findings) -> Result<(String, f64, bool)> {
-    let seen = Observed::of(findings)?;
+    let seen = Observed::of(findings).map_err(none)?;
     let [.., before, last] = &seen.levels[..] else { bail!("too few levels") };
     if seen.levels.len() < 3 {
         bail!("too few levels");
     }
-    let twin = calibrate(&seen.up_to(before.clients), SEED, WORKERS)?;
+    let twin = calibrate(&seen.up_to(before.clients), SEED, WORKERS).map_err(none)?;
     let level = Level { clients: last.clients, cores: seen.cores };
     let asked = Asked { level, changes: Vec::new() };
-    let said = Oracle::new(&twin, SEED, WORKERS)?.ask(&asked)?;
+    let said = Oracle::new(&twin, SEED, WORKERS).and_then(|mut it| it.ask(&asked));
+    let said = said.map_err(none)?;
     let truth = last.throughput.0;
     let error = said.throughput.0 / truth - 1.0;
     let row = format!(
@@ -75,7 +81,7 @@ fn last_level(findings: &Findings) -> Result<(String, f64, bool)> {
 
 /// Locks that a variant cured: what the twin says of them gone, beside the variant.
 fn cures(findings: &Findings) -> Result<()> {
-    let seen = Observed::of(findings)?;
+    let seen = Observed::of(findings).map_err(none)?;
     let cured = findings.causes.iter().find_map(|cause| {
         let name = cause.name.to_string();
         let lock = seen.locks.iter().find(|lock| lock.name == name)?;
@@ -85,10 +91,11 @@ fn cures(findings: &Findings) -> Result<()> {
     });
     let Some((lock, effect)) = cured else { return Ok(()) };
     let Some(ratio) = effect.ratio else { return Ok(()) };
-    let twin = calibrate(&seen, SEED, WORKERS)?;
+    let twin = calibrate(&seen, SEED, WORKERS).map_err(none)?;
     let level = findings.effects_at.unwrap_or(findings.focus);
     let asked = Asked { level, changes: vec![Change::Without(lock)] };
-    let said = Oracle::new(&twin, SEED, WORKERS)?.ask(&asked)?;
+    let said = Oracle::new(&twin, SEED, WORKERS).and_then(|mut it| it.ask(&asked));
+    let said = said.map_err(none)?;
     println!(
         "| {}: {} | {} | {:.2} | {:.2}–{:.2} | {:.2} | {:+.1} % |",
         findings.recipe,

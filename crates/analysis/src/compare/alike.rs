@@ -2,7 +2,7 @@
 
 use super::Run;
 use kneepoint_vocab::comparison::Unlike;
-use kneepoint_vocab::{Clients, Host, ProtocolName, Tier, VariantId, VariantStart};
+use kneepoint_vocab::{Host, Ratio, VariantId, VariantStart};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Memory may differ by this part: what the kernel keeps for itself changes with its version.
@@ -14,8 +14,6 @@ const NOISE: f64 = 2.0;
 /// Variables that say where somebody stood, not how a program runs.
 const IDLE_VARIABLES: [&str; 9] =
     ["PWD", "OLDPWD", "SHLVL", "_", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM"];
-/// What a run that has no such value shows.
-const NONE: &str = "none";
 
 /// Every condition that differs, the machine's first.
 pub(super) fn unlike(runs: &[Run<'_>]) -> Vec<Unlike> {
@@ -27,92 +25,72 @@ pub(super) fn unlike(runs: &[Run<'_>]) -> Vec<Unlike> {
     out
 }
 
-/// Notes it where not all runs say the same.
-fn note(out: &mut Vec<Unlike>, what: &str, values: Vec<String>) {
-    if values.windows(2).any(|two| two[0] != two[1]) {
-        out.push(Unlike { what: what.to_owned(), values });
-    }
-}
-
-fn each(runs: &[Run<'_>], value: impl Fn(&Run<'_>) -> String) -> Vec<String> {
-    runs.iter().map(value).collect()
+/// The values of a condition in all runs; none where it is the same in each.
+fn differing<T: PartialEq>(runs: &[Run<'_>], value: impl Fn(&Run<'_>) -> T) -> Option<Vec<T>> {
+    let values: Vec<T> = runs.iter().map(value).collect();
+    values.windows(2).any(|two| two[0] != two[1]).then_some(values)
 }
 
 fn machine(runs: &[Run<'_>], out: &mut Vec<Unlike>) {
-    let host = |value: fn(&Host) -> String| each(runs, |run| value(&run.record.host));
-    note(out, "CPU", host(|host| host.cpu.clone()));
-    note(out, "cores", host(|host| host.cores.to_string()));
-    let memory: Vec<f64> =
-        runs.iter().map(|run| crate::number::count(run.record.host.memory)).collect();
-    let (least, most) = memory
-        .iter()
-        .fold((f64::MAX, 0.0_f64), |(least, most), one| (least.min(*one), most.max(*one)));
-    if most > least * (1.0 + MEMORY) {
-        let gib = |bytes: &f64| format!("{:.1} GiB", bytes / f64::from(1 << 30));
-        note(out, "memory", memory.iter().map(gib).collect());
-    }
-    note(out, "kernel", host(|host| host.kernel.clone()));
-    note(out, "distribution", host(|host| host.distribution.clone()));
-    let tables: Vec<BTreeMap<&str, &str>> =
-        runs.iter().map(|run| table(&run.record.host.notes)).collect();
-    differing(&tables, out, |_| true);
-    note(out, "Kneepoint", host(|host| host.kneepoint.clone()));
+    let text = |value: fn(&Host) -> &String| differing(runs, |run| value(&run.record.host).clone());
+    out.extend(text(|host| &host.cpu).map(|values| Unlike::Cpu { values }));
+    out.extend(differing(runs, |run| run.record.host.cores).map(|values| Unlike::Cores { values }));
+    let memory = differing(runs, |run| run.record.host.memory).filter(|bytes| {
+        let (least, most) = ends(bytes.iter().map(|bytes| crate::number::count(*bytes)));
+        most > least * (1.0 + MEMORY)
+    });
+    out.extend(memory.map(|values_bytes| Unlike::Memory { values_bytes }));
+    out.extend(text(|host| &host.kernel).map(|values| Unlike::Kernel { values }));
+    out.extend(text(|host| &host.distribution).map(|values| Unlike::Distribution { values }));
+    let notes: Vec<Named<'_>> = runs.iter().map(|run| table(&run.record.host.notes)).collect();
+    out.extend(named(&notes, |_| true));
+    out.extend(text(|host| &host.kneepoint).map(|values| Unlike::Kneepoint { values }));
 }
 
 fn design(runs: &[Run<'_>], out: &mut Vec<Unlike>) {
-    let what = if runs[0].record.plan.recipe == super::COMMAND { "command" } else { "summary" };
-    note(out, what, each(runs, |run| run.record.plan.summary.clone()));
-    let protocol = |run: &Run<'_>| match run.record.plan.protocol {
-        ProtocolName::Default => "Kneepoint's",
-        ProtocolName::Published => "published",
-        ProtocolName::Imported => "imported",
-        ProtocolName::Profile => "profile",
-    };
-    note(out, "protocol", each(runs, |run| protocol(run).to_owned()));
-    let clients = |run: &Run<'_>| match run.record.plan.clients {
-        Clients::Inside => "inside the system",
-        Clients::Apart => "apart",
-    };
-    note(out, "clients live", each(runs, |run| clients(run).to_owned()));
-    note(out, "generator cores", each(runs, |run| run.record.plan.generator_cores.to_string()));
-    let window = |run: &Run<'_>| format!("{} ms", run.record.plan.slice.0 / 1_000_000);
-    note(out, "window of a slice", each(runs, window));
-    let tier = |run: &Run<'_>| match run.findings.collector.tier {
-        Some(Tier::Full) => "full",
-        Some(Tier::Fallback) => "fallback",
-        None => NONE,
-    };
-    note(out, "collector", each(runs, |run| tier(run).to_owned()));
+    out.extend(differing(runs, |run| run.record.plan.summary.clone()).map(|values| {
+        if runs[0].record.plan.recipe == super::COMMAND {
+            Unlike::Command { values }
+        } else {
+            Unlike::Summary { values }
+        }
+    }));
+    let protocol = differing(runs, |run| run.record.plan.protocol);
+    out.extend(protocol.map(|values| Unlike::Protocol { values }));
+    let clients = differing(runs, |run| run.record.plan.clients);
+    out.extend(clients.map(|values| Unlike::Clients { values }));
+    let cores = differing(runs, |run| run.record.plan.generator_cores);
+    out.extend(cores.map(|values| Unlike::GeneratorCores { values }));
+    let window = differing(runs, |run| run.record.plan.slice);
+    out.extend(window.map(|values_ns| Unlike::Window { values_ns }));
+    let tier = differing(runs, |run| run.findings.collector.tier);
+    out.extend(tier.map(|values| Unlike::Collector { values }));
 }
 
 /// How quiet the machine was.
 fn quiet(runs: &[Run<'_>], out: &mut Vec<Unlike>) {
-    let shares = |share: fn(&Run<'_>) -> f64| -> Vec<f64> { runs.iter().map(share).collect() };
-    let spread = |values: &[f64]| {
-        let most = values.iter().copied().fold(f64::MIN, f64::max);
-        let least = values.iter().copied().fold(f64::MAX, f64::min);
-        (least, most)
+    let apart = |share: fn(&Run<'_>) -> Ratio| {
+        differing(runs, share).filter(|values| {
+            let (least, most) = ends(values.iter().map(|share| share.0));
+            most - least > OTHERS
+        })
     };
-    let percent = |value: &f64| format!("{:.1} %", value * 100.0);
-    let others = shares(|run| run.findings.protocol.others.0);
-    let steal = shares(|run| run.findings.protocol.steal.0);
-    for (what, values) in [("CPU of other processes", others), ("steal", steal)] {
-        let (least, most) = spread(&values);
-        if most - least > OTHERS {
-            note(out, what, values.iter().map(percent).collect());
-        }
-    }
+    let others = apart(|run| run.findings.protocol.others);
+    out.extend(others.map(|values| Unlike::OtherProcesses { values }));
+    let steal = apart(|run| run.findings.protocol.steal);
+    out.extend(steal.map(|values| Unlike::Steal { values }));
     if runs.iter().all(|run| run.findings.noise.pairs > 0) {
-        let floors = shares(|run| run.findings.noise.floor.0);
-        let (least, most) = spread(&floors);
-        if most > NOISE * least && most > OTHERS {
-            note(
-                out,
-                "noise (A/A)",
-                floors.iter().map(|one| format!("±{}", percent(one))).collect(),
-            );
-        }
+        let noise = differing(runs, |run| run.findings.noise.floor).filter(|values| {
+            let (least, most) = ends(values.iter().map(|share| share.0));
+            most > NOISE * least && most > OTHERS
+        });
+        out.extend(noise.map(|values| Unlike::Noise { values }));
     }
+}
+
+/// The least and the most of them.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::MAX, f64::MIN), |(least, most), one| (least.min(one), most.max(one)))
 }
 
 /// What the systems say of themselves, and the environment that they ran with. What differs between
@@ -120,25 +98,26 @@ fn quiet(runs: &[Run<'_>], out: &mut Vec<Unlike>) {
 fn system(runs: &[Run<'_>], out: &mut Vec<Unlike>) {
     let settings: Vec<Reported<'_>> =
         runs.iter().map(|run| steady(run, |one| &one.settings)).collect();
-    agreed(&settings, out, |_| true);
+    out.extend(agreed(&settings, |_| true));
     let variables: Vec<Reported<'_>> =
         runs.iter().map(|run| steady(run, |one| &one.environment)).collect();
     if variables.iter().all(|reported| !reported.known.is_empty()) {
-        agreed(&variables, out, |name| !IDLE_VARIABLES.contains(&name));
+        out.extend(agreed(&variables, |name| !IDLE_VARIABLES.contains(&name)));
     }
 }
 
 /// What the starts of a system say.
 struct Reported<'a> {
     /// What all agree in.
-    known: BTreeMap<&'a str, &'a str>,
+    known: Named<'a>,
     /// Names that they disagree in: ports, paths of scratch files.
     unsteady: BTreeSet<&'a str>,
 }
 
 type Pairs = Vec<(String, String)>;
+type Named<'a> = BTreeMap<&'a str, &'a str>;
 
-fn table(pairs: &Pairs) -> BTreeMap<&str, &str> {
+fn table(pairs: &Pairs) -> Named<'_> {
     pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
@@ -159,23 +138,21 @@ fn steady<'a>(run: &Run<'a>, of: impl Fn(&'a VariantStart) -> &'a Pairs) -> Repo
     Reported { known, unsteady }
 }
 
-/// Notes what differs of all that no run's own starts disagree in.
-fn agreed(reported: &[Reported<'_>], out: &mut Vec<Unlike>, wanted: impl Fn(&str) -> bool) {
-    let tables: Vec<BTreeMap<&str, &str>> = reported.iter().map(|one| one.known.clone()).collect();
+/// What differs of all wanted names that no run's own starts disagree in.
+fn agreed(reported: &[Reported<'_>], wanted: impl Fn(&str) -> bool) -> Vec<Unlike> {
+    let tables: Vec<Named<'_>> = reported.iter().map(|one| one.known.clone()).collect();
     let steady = |name: &str| reported.iter().all(|one| !one.unsteady.contains(name));
-    differing(&tables, out, |name| steady(name) && wanted(name));
+    named(&tables, |name| steady(name) && wanted(name))
 }
 
-/// Notes every wanted name whose value differs.
-fn differing(
-    tables: &[BTreeMap<&str, &str>],
-    out: &mut Vec<Unlike>,
-    wanted: impl Fn(&str) -> bool,
-) {
+/// Every wanted name whose value differs.
+fn named(tables: &[Named<'_>], wanted: impl Fn(&str) -> bool) -> Vec<Unlike> {
     let names: BTreeSet<&str> = tables.iter().flat_map(|table| table.keys().copied()).collect();
-    for name in names.into_iter().filter(|name| wanted(name)) {
-        let values =
-            tables.iter().map(|table| table.get(name).map_or(NONE, |value| *value).to_owned());
-        note(out, name, values.collect());
-    }
+    let values = |name: &str| -> Vec<Option<String>> {
+        tables.iter().map(|table| table.get(name).map(|value| (*value).to_owned())).collect()
+    };
+    let rows = names.into_iter().filter(|name| wanted(name)).map(|name| (name, values(name)));
+    rows.filter(|(_, values)| values.windows(2).any(|two| two[0] != two[1]))
+        .map(|(name, values)| Unlike::Named { name: name.to_owned(), values })
+        .collect()
 }

@@ -20,7 +20,7 @@ use kneepoint_vocab::{Findings, Level, Phase, ProtocolName, RunRecord, StoppedBy
 use std::collections::BTreeSet;
 
 /// Version of [`Comparison`] that this crate makes.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 /// The recipe of a command line: two of them may be two versions of one program.
 const COMMAND: &str = "command";
 /// Half-width that the luck of one start is allowed, in smallest effects, as for treatments.

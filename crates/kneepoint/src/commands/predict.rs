@@ -8,7 +8,10 @@ use kneepoint_model::calibrate::{Asked, Observed, Oracle, Tried};
 use kneepoint_model::predict::{Curve, Forecast, Weights, forecast};
 use kneepoint_model::twin::Change;
 use kneepoint_report::number;
-use kneepoint_vocab::findings::{CurvePoint, Effect, Residual, TreatedCurve, TwinForecast};
+use kneepoint_report::terminal::next as words;
+use kneepoint_vocab::findings::{
+    CurvePoint, Effect, NoTwin, Residual, TreatedCurve, TwinForecast, Undetermined,
+};
 use kneepoint_vocab::{Findings, Level, PerSecond, Ratio, VariantRole};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -127,7 +130,7 @@ struct ByTwin {
     error: Ratio,
     residuals: Vec<Residual>,
     forecasts: Vec<TwinForecast>,
-    open: Vec<String>,
+    open: Vec<Undetermined>,
 }
 
 fn by_twin(
@@ -143,15 +146,17 @@ fn by_twin(
         Some(Variant { tried, .. }) => *tried,
         None => None,
     };
-    let twin = super::calibrate::of(findings)?;
+    let none = |why: NoTwin| anyhow!(words::no_twin(&why));
+    let twin = super::calibrate::of(findings).map_err(none)?;
     let changes: Vec<Change> =
         changes.iter().map(|change| named(&twin.observed, change)).collect::<Result<_>>()?;
-    let mut oracle = Oracle::new(&twin, findings.protocol.seed, super::calibrate::workers())?;
+    let workers = super::calibrate::workers();
+    let mut oracle = Oracle::new(&twin, findings.protocol.seed, workers).map_err(none)?;
     let mut ask = |&level: &Level| match &tried {
         Some(tried) => oracle.ask_tried(level, tried),
         None => oracle.ask(&Asked { level, changes: changes.clone() }),
     };
-    let forecasts = levels.iter().map(&mut ask).collect::<Result<_, _>>()?;
+    let forecasts = levels.iter().map(&mut ask).collect::<Result<_, _>>().map_err(none)?;
     let residuals = twin.residuals.clone();
     Ok(ByTwin { error: twin.error, residuals, forecasts, open: twin.open.clone() })
 }
@@ -296,8 +301,8 @@ fn twin_table(twin: &ByTwin, changed: bool) -> String {
         }
         text = text.trim_end().to_owned() + "\n";
     }
-    for line in &twin.open {
-        let _ = writeln!(text, "not determined: {}", print::inert(line));
+    for one in &twin.open {
+        let _ = writeln!(text, "not determined: {}", print::inert(&words::undetermined(one)));
     }
     text
 }

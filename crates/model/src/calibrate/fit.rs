@@ -4,13 +4,13 @@
 //! grid, then the simplex method (Nelder and Mead 1965) from its best point. Every evaluation has
 //! the same seeds, so the surface is smooth enough for that.
 
-use super::CalibrateError;
+use super::failed;
 use super::observed::Observed;
 use super::text::{Parameters, twin_text};
 use crate::sim::{Compiled, Outcome, Replicated, Settings, SimError, replicate, seed_of};
 use crate::twin::{Twin, Wanted};
 use kneepoint_vocab::Ratio;
-use kneepoint_vocab::findings::Residual;
+use kneepoint_vocab::findings::{NoTwin, Residual, Undetermined};
 
 /// Events that one simulated level may take.
 const EVENTS: u64 = 1_000_000;
@@ -53,8 +53,8 @@ pub struct Calibrated {
     pub residuals: Vec<Residual>,
     /// Root mean square of the residuals, with the parameters taken off the number of levels.
     pub error: Ratio,
-    /// What the levels do not determine, and which would.
-    pub open: Vec<String>,
+    /// What the levels do not determine.
+    pub open: Vec<Undetermined>,
 }
 
 impl Calibrated {
@@ -62,13 +62,14 @@ impl Calibrated {
     ///
     /// # Errors
     /// Names in the run that a twin file cannot have.
-    pub fn twin(&self) -> Result<Twin, CalibrateError> {
+    pub fn twin(&self) -> Result<Twin, NoTwin> {
         parse(&self.observed, &self.best)
     }
 
-    /// The twin file, with what is fitted and how well in comments.
+    /// The twin file, with what is fitted and how well in comments, and what is not determined in
+    /// these words.
     #[must_use]
-    pub fn file(&self) -> String {
+    pub fn file(&self, words: impl Fn(&Undetermined) -> String) -> String {
         let mut text = twin_text(&self.observed, &self.best);
         text.push_str("\n# clients   measured   simulated\n");
         for it in &self.residuals {
@@ -78,8 +79,8 @@ impl Calibrated {
                 "# {clients:>7} {measured:>10.0} {simulated:>11.0}  {off:+.1} %\n"
             ));
         }
-        for line in &self.open {
-            text.push_str(&format!("# not determined: {line}\n"));
+        for one in &self.open {
+            text.push_str(&format!("# not determined: {}\n", words(one)));
         }
         text
     }
@@ -92,15 +93,15 @@ impl Calibrated {
     }
 }
 
-pub(super) fn parse(seen: &Observed, own: &Parameters) -> Result<Twin, CalibrateError> {
-    Twin::parse(&twin_text(seen, own)).map_err(|it| CalibrateError::Cannot(it.to_string()))
+pub(super) fn parse(seen: &Observed, own: &Parameters) -> Result<Twin, NoTwin> {
+    Twin::parse(&twin_text(seen, own)).map_err(failed)
 }
 
 /// Calibrates a twin. The same run and seed give the same twin on any number of workers.
 ///
 /// # Errors
 /// What the run lacks.
-pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrated, CalibrateError> {
+pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrated, NoTwin> {
     let fitting = Fitting { seen, seed, workers, order: telling(seen) };
     let mut tried: Vec<(Vec<f64>, f64)> = Vec::new();
     let mut least = f64::INFINITY;
@@ -111,8 +112,7 @@ pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrate
     }
     tried.sort_by(|a, b| a.1.total_cmp(&b.1));
     if !tried.first().is_some_and(|(_, cost)| cost.is_finite()) {
-        let what = "no twin of this structure can be simulated at the measured levels";
-        return Err(CalibrateError::Cannot(what.to_owned()));
+        return Err(NoTwin::NoStructure);
     }
     fitting.simplex(&mut tried);
     tried.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -206,11 +206,11 @@ impl Fitting<'_> {
     }
 
     /// The twin with these parameters, at every level.
-    fn compiled(&self, own: &Parameters) -> Result<Vec<Compiled>, CalibrateError> {
+    fn compiled(&self, own: &Parameters) -> Result<Vec<Compiled>, NoTwin> {
         let twin = parse(self.seen, own)?;
         let level = |clients: u32| {
             let wanted = Wanted { clients: Some(clients), cores: Some(self.seen.cores) };
-            twin.compile(wanted).map_err(|it| CalibrateError::Cannot(it.to_string()))
+            twin.compile(wanted).map_err(failed)
         };
         self.seen.levels.iter().map(|it| level(it.clients)).collect()
     }
@@ -231,11 +231,11 @@ impl Fitting<'_> {
         replicate(&places.iter().map(job).collect::<Vec<_>>(), self.workers)
     }
 
-    fn outcomes(&self, own: &Parameters) -> Result<Vec<Outcome>, CalibrateError> {
+    fn outcomes(&self, own: &Parameters) -> Result<Vec<Outcome>, NoTwin> {
         let places: Vec<usize> = (0..self.seen.levels.len()).collect();
         let all = self.simulated(&self.compiled(own)?, &places).into_iter();
         let all: Result<Vec<Outcome>, SimError> = all.collect();
-        all.map_err(|it| CalibrateError::Cannot(it.to_string()))
+        all.map_err(failed)
     }
 
     /// Squares of what is off, each over its error; infinite where they are more than `enough`.
@@ -328,7 +328,7 @@ impl Fitting<'_> {
     }
 
     /// What other sets that are as good differ in.
-    fn open(&self, best: &[f64], as_good: &[&Vec<f64>]) -> Vec<String> {
+    fn open(&self, best: &[f64], as_good: &[&Vec<f64>]) -> Vec<Undetermined> {
         let mut said = Vec::new();
         let ends = |index: usize| {
             let all = as_good.iter().map(|it| it[index]).chain([best[index]]);
@@ -338,20 +338,15 @@ impl Fitting<'_> {
         let low = self.seen.levels.first().map_or(1, |it| it.clients);
         let most = self.seen.most();
         if ends(0).1 - ends(0).0 > 0.3 {
-            said.push("how long an idle core takes to begin; a level of 1 client would".to_owned());
+            said.push(Undetermined::Start);
         }
         if best.len() > 1 && ends(1).1 - ends(1).0 > 0.3 {
-            let what = "visits of an operation to its locks; a level between those measured would";
-            said.push(what.to_owned());
+            said.push(Undetermined::Visits);
         }
         for (index, lock) in self.seen.locks.iter().enumerate() {
             let (a, b) = ends(2 + index);
             if b - a > 0.3 {
-                let name = &lock.name;
-                said.push(format!(
-                    "time under {name}; levels between {low} and {most} clients, or {} would",
-                    2 * most
-                ));
+                said.push(Undetermined::Held { lock: lock.name.clone(), low, most });
             }
         }
         said

@@ -5,12 +5,12 @@
 //! from what was measured. How often such intervals hold the truth is counted on runs whose upper
 //! levels were kept from the calibration (docs/prediction.md).
 
-use super::CalibrateError;
+use super::failed;
 use super::fit::{Calibrated, parse};
 use super::observed::Observed;
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
-use kneepoint_vocab::findings::{Altered, Estimate, Next, TwinForecast, WhatIf};
+use kneepoint_vocab::findings::{Altered, Estimate, Next, NoTwin, TwinForecast, WhatIf};
 use kneepoint_vocab::{Findings, Level, PerSecond, Ratio};
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ impl<'a> Oracle<'a> {
     ///
     /// # Errors
     /// A twin that misses what was measured.
-    pub fn new(of: &'a Calibrated, seed: u64, workers: usize) -> Result<Self, CalibrateError> {
+    pub fn new(of: &'a Calibrated, seed: u64, workers: usize) -> Result<Self, NoTwin> {
         usable(of)?;
         let sets = std::iter::once(&of.best).chain(&of.others);
         let twins = sets.map(|set| parse(&of.observed, set)).collect::<Result<_, _>>()?;
@@ -94,7 +94,7 @@ impl<'a> Oracle<'a> {
     ///
     /// # Errors
     /// A level too far away, a change that cannot be made.
-    pub fn ask(&mut self, asked: &Asked) -> Result<TwinForecast, CalibrateError> {
+    pub fn ask(&mut self, asked: &Asked) -> Result<TwinForecast, NoTwin> {
         near(&self.of.observed, asked)?;
         let (most, measured) = (self.of.observed.most(), self.of.observed.cores);
         let Level { clients, cores } = asked.level;
@@ -134,15 +134,10 @@ impl<'a> Oracle<'a> {
     ///
     /// # Errors
     /// As [`Oracle::ask`]; a ratio that is none.
-    pub fn ask_tried(
-        &mut self,
-        level: Level,
-        tried: &Tried,
-    ) -> Result<TwinForecast, CalibrateError> {
+    pub fn ask_tried(&mut self, level: Level, tried: &Tried) -> Result<TwinForecast, NoTwin> {
         let Estimate { value, low, high, .. } = tried.ratio;
         if !(low.0 > 0.0 && value.0.is_finite() && high.0.is_finite()) {
-            let what = "the variant's ratio has no interval above 0; run more blocks";
-            return Err(CalibrateError::Missing(what.to_owned()));
+            return Err(NoTwin::NoRatio);
         }
         let plain = self.ask(&Asked { level, changes: Vec::new() })?;
         let doublings = |a: u32, b: u32| (f64::from(a) / f64::from(b)).log2().abs();
@@ -159,17 +154,16 @@ impl<'a> Oracle<'a> {
 
     /// Throughput that each of these twins gives, the best first, with the changes: its mean over
     /// the seeds.
-    fn answers(&self, asked: &Asked, twins: &[Twin]) -> Result<Vec<f64>, CalibrateError> {
-        let cannot = |what: String| CalibrateError::Cannot(what);
+    fn answers(&self, asked: &Asked, twins: &[Twin]) -> Result<Vec<f64>, NoTwin> {
         let Level { clients, cores } = asked.level;
         let wanted = Wanted { clients: Some(clients), cores: Some(cores) };
         let mut compiled = Vec::with_capacity(twins.len());
         for twin in twins {
             let mut own = twin.clone();
             for change in &asked.changes {
-                own = own.with(change).map_err(|it| cannot(it.to_string()))?;
+                own = own.with(change).map_err(failed)?;
             }
-            compiled.push(own.compile(wanted).map_err(|it| cannot(it.to_string()))?);
+            compiled.push(own.compile(wanted).map_err(failed)?);
         }
         let settings = |set: usize, number: u64| Settings {
             seed: seed_of(self.seed, number),
@@ -187,7 +181,7 @@ impl<'a> Oracle<'a> {
             .collect();
         let mut rates = Vec::with_capacity(jobs.len());
         for outcome in replicate(&jobs, self.workers) {
-            rates.push(outcome.map_err(|it| cannot(it.to_string()))?.throughput.0);
+            rates.push(outcome.map_err(failed)?.throughput.0);
         }
         #[allow(clippy::cast_possible_truncation, reason = "few seeds")]
         let seeds = SEEDS as usize;
@@ -196,29 +190,17 @@ impl<'a> Oracle<'a> {
 }
 
 /// Whether a level lies near enough to what was measured, and what crowding costs there is known.
-fn near(seen: &Observed, asked: &Asked) -> Result<(), CalibrateError> {
+fn near(seen: &Observed, asked: &Asked) -> Result<(), NoTwin> {
     let Level { clients, cores } = asked.level;
     let (most, measured) = (seen.most(), seen.cores);
     if clients > FURTHEST.saturating_mul(most) {
-        return Err(CalibrateError::Far(format!(
-            "{clients} clients are more than {FURTHEST} times the {most} that were measured: \
-             measure at least {}",
-            clients.div_ceil(FURTHEST)
-        )));
+        return Err(NoTwin::ManyClients { clients, measured: most, times: FURTHEST });
     }
     if cores > MOST_CORES.saturating_mul(measured) {
-        return Err(CalibrateError::Far(format!(
-            "{cores} cores are more than {MOST_CORES} times the {measured} that were measured: \
-             measure on at least {}",
-            cores.div_ceil(MOST_CORES)
-        )));
+        return Err(NoTwin::ManyCores { cores, measured, times: MOST_CORES });
     }
     if most <= measured && clients > cores {
-        return Err(CalibrateError::Far(format!(
-            "no level with more clients than the {measured} cores was measured, so what they cost \
-             each other is not known: measure {} clients",
-            2 * measured
-        )));
+        return Err(NoTwin::NoCrowd { cores: measured });
     }
     Ok(())
 }
@@ -228,16 +210,14 @@ fn without(asked: &Asked) -> bool {
 }
 
 /// Whether the twin does at the upper levels what the system did.
-fn usable(twin: &Calibrated) -> Result<(), CalibrateError> {
+fn usable(twin: &Calibrated) -> Result<(), NoTwin> {
     let from = twin.residuals.len() / 2;
     let upper = twin.residuals[from..].iter();
     let worst = upper.max_by(|a, b| a.off().abs().total_cmp(&b.off().abs()));
     match worst {
-        Some(it) if it.off().abs() > USABLE => Err(CalibrateError::Misses(format!(
-            "{} clients by {:+.0} %",
-            it.clients,
-            100.0 * (it.off().exp() - 1.0)
-        ))),
+        Some(it) if it.off().abs() > USABLE => {
+            Err(NoTwin::Misses { clients: it.clients, ratio: Ratio(it.off().exp()) })
+        }
         _ => Ok(()),
     }
 }
@@ -247,7 +227,7 @@ fn usable(twin: &Calibrated) -> Result<(), CalibrateError> {
 ///
 /// # Errors
 /// As [`Oracle::ask`].
-pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>, CalibrateError> {
+pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>, NoTwin> {
     let seen = &oracle.of.observed;
     let mut wanted = Vec::new();
     for lock in &seen.locks {
@@ -302,11 +282,10 @@ fn asked(seen: &Observed, change: &Altered, clients: u32) -> Asked {
 /// same answer on any number of workers.
 #[must_use]
 pub fn next(findings: &Findings, workers: usize) -> Next {
-    answered(findings, workers)
-        .unwrap_or_else(|why| Next { why_not: Some(why.to_string()), ..Next::default() })
+    answered(findings, workers).unwrap_or_else(|why| Next { why_not: Some(why), ..Next::default() })
 }
 
-fn answered(findings: &Findings, workers: usize) -> Result<Next, CalibrateError> {
+fn answered(findings: &Findings, workers: usize) -> Result<Next, NoTwin> {
     let seed = findings.protocol.seed;
     let seen = Observed::of(findings)?;
     let twin = super::calibrate(&seen, seed, workers)?;
@@ -321,13 +300,14 @@ fn answered(findings: &Findings, workers: usize) -> Result<Next, CalibrateError>
     ] {
         match oracle.ask(&Asked { level, changes: Vec::new() }) {
             Ok(one) => levels.push(one),
-            Err(CalibrateError::Far(_)) => {}
+            Err(why) if why.is_far() => {}
             Err(other) => return Err(other),
         }
     }
     let Calibrated { error, residuals, open, .. } = twin;
     Ok(Next { why_not: None, error, residuals, what_if, levels, open })
 }
+
 /// A throughput and a ratio with intervals of so much of their logarithms to both sides.
 fn forecast(level: Level, of: (f64, f64), to_base: (f64, f64)) -> TwinForecast {
     let ((throughput, wide), (ratio, narrow)) = (of, to_base);

@@ -16,19 +16,9 @@ pub use forecast::{Asked, Oracle, Tried, experiments, next};
 pub use observed::{Observed, ObservedLevel, ObservedLock};
 pub use text::{Parameters, twin_text};
 
-/// Why a run has no twin, or its twin no answer.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum CalibrateError {
-    /// The run does not hold what a twin needs.
-    #[error("no twin can be calibrated: {0}")]
-    Missing(String),
-    /// The twin does not behave as the system did.
-    #[error("the calibrated twin misses {0}; it is not used")]
-    Misses(String),
-    /// Too far from what was measured.
-    #[error("{0}")]
-    Far(String),
-    /// What was asked for cannot be simulated.
-    #[error("{0}")]
-    Cannot(String),
+use kneepoint_vocab::findings::NoTwin;
+
+/// What went wrong in a twin's text, in a change of it or in its simulation.
+fn failed(why: impl std::fmt::Display) -> NoTwin {
+    NoTwin::Failed { why: why.to_string() }
 }

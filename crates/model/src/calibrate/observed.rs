@@ -1,8 +1,7 @@
 //! What of a run the calibration looks at: for each level throughput, CPU of an operation, and what
 //! it waits for.
 
-use super::CalibrateError;
-use kneepoint_vocab::findings::{Cause, CauseKind, CurvePoint, LevelLedger, LineKind};
+use kneepoint_vocab::findings::{Cause, CauseKind, CurvePoint, LevelLedger, LineKind, NoTwin};
 use kneepoint_vocab::{Cores, Findings, PerSecond, Ratio, Seconds};
 
 /// Causes with less of the loss are not worth a lock in the twin.
@@ -74,10 +73,9 @@ impl Observed {
     ///
     /// # Errors
     /// Where the run cannot calibrate a twin, and what would.
-    pub fn of(findings: &Findings) -> Result<Self, CalibrateError> {
-        let missing = |what: &str| CalibrateError::Missing(what.to_owned());
+    pub fn of(findings: &Findings) -> Result<Self, NoTwin> {
         if findings.ledgers.is_empty() {
-            return Err(missing("nobody watched the threads; run it with the collector, as root"));
+            return Err(NoTwin::NotWatched);
         }
         let curve = &findings.curve;
         let cores = curve.points.iter().map(|point| point.level.cores).max().unwrap_or(1);
@@ -88,19 +86,17 @@ impl Observed {
             })
             .collect();
         if pairs.len() < 2 {
-            return Err(missing("two levels with ledgers are the least; run more --levels"));
+            return Err(NoTwin::FewLevels);
         }
         let causes = locks_of(findings);
         let at_focus = pairs.iter().find(|(point, _)| point.level == findings.focus);
         let levels: Vec<ObservedLevel> =
             pairs.iter().map(|(point, ledger)| level(point, ledger, &causes)).collect();
         if levels.iter().any(|level| level.demand.0 <= 0.0) {
-            return Err(missing("the CPU of an operation is not known at every level"));
+            return Err(NoTwin::NoDemand);
         }
         if pairs.iter().any(|(_, ledger)| part(ledger, &[LineKind::Unaccounted]) > 0.5) {
-            return Err(missing(
-                "no thread is known to serve one client; clients that share threads have no twin",
-            ));
+            return Err(NoTwin::SharedThreads);
         }
         let rate = at_focus.map_or(1.0, |(point, _)| point.throughput.value.0);
         let index =

@@ -44,11 +44,11 @@ pub(super) fn view(next: &Next) -> NextView {
         residuals.row([it.clients.to_string(), measured, simulated, off]);
     }
     NextView {
-        why_not: next.why_not.clone(),
+        why_not: next.why_not.as_ref().map(words::no_twin),
         error: number::plain_percent(next.error),
         what_if: what_if.named("What changes would bring, by the twin"),
         levels: levels.named("Levels that were not measured, by the twin"),
         residuals: residuals.folded("How well the twin does what the system did"),
-        open: next.open.clone(),
+        open: next.open.iter().map(words::undetermined).collect(),
     }
 }

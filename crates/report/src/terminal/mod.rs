@@ -4,7 +4,7 @@ pub mod comparison;
 mod curve;
 mod ledger;
 mod line;
-mod next;
+pub mod next;
 mod price;
 pub mod profile;
 mod seen;

@@ -5,13 +5,25 @@ use super::line::{Line, Style, wrap};
 use crate::text;
 use crate::words::next as words;
 use kneepoint_vocab::Findings;
-use kneepoint_vocab::findings::{Altered, Next, WhatIf};
+use kneepoint_vocab::findings::{Altered, Next, NoTwin, Undetermined, WhatIf};
+
+/// Why a run has no twin, or its twin no answer, in one line.
+#[must_use]
+pub fn no_twin(why: &NoTwin) -> String {
+    words::no_twin(why)
+}
+
+/// What the measured levels do not determine, and which would.
+#[must_use]
+pub fn undetermined(what: &Undetermined) -> String {
+    words::undetermined(what)
+}
 
 /// Two forecasts, each on a line of its own, or one line.
 pub(super) fn lines(findings: &Findings, width: usize) -> Vec<Line> {
     let Some(next) = &findings.next else { return Vec::new() };
     if let Some(why) = &next.why_not {
-        let said = wrap(&format!("No forecast: {why}."), width);
+        let said = wrap(&format!("No forecast: {}.", text::disarm(&no_twin(why))), width);
         return said.iter().map(|line| Line::new(Style::Faint, line)).collect();
     }
     let mut lines = vec![Line::new(Style::Bold, "What next").plain(&heading(findings, next))];

@@ -7,10 +7,10 @@ use crate::text;
 use kneepoint_vocab::Comparison;
 use kneepoint_vocab::comparison::{
     Answer, ComparedPart, ComparedRun, ComparisonCaveat, ConditionAnswer, ConditionPlace,
-    Incomparable, LevelRatio, NoCondition, PriceLine, PricePair, RatioVerdict, RunPair,
+    Incomparable, LevelRatio, NoCondition, PriceLine, PricePair, RatioVerdict, RunPair, Unlike,
 };
 use kneepoint_vocab::findings::LineKind;
-use kneepoint_vocab::{Estimate, Level, Seconds};
+use kneepoint_vocab::{Clients, Estimate, Level, ProtocolName, Seconds, Tier};
 
 /// What two directories cannot be.
 pub(crate) const NO_PAIR: &str = "Two dates are not a pair: nothing was interleaved, and what \
@@ -138,20 +138,109 @@ fn row(line: &PriceLine) -> PriceRow {
 
 /// `kernel: 6.1.90 → 6.1.94`, and how many more there are.
 pub(crate) fn unlike(comparison: &Comparison) -> Vec<String> {
-    let short = |value: &String| text::shorten(&text::disarm(value), LONGEST);
     let all = &comparison.not_alike;
     let mut out: Vec<String> = all
         .iter()
         .take(MOST_UNLIKE)
         .map(|unlike| {
-            let values: Vec<String> = unlike.values.iter().map(short).collect();
-            format!("{}: {}", text::disarm(&unlike.what), values.join(" → "))
+            let values: Vec<String> = values(unlike)
+                .iter()
+                .map(|value| text::shorten(&text::disarm(value), LONGEST))
+                .collect();
+            format!("{}: {}", text::disarm(condition(unlike)), values.join(" → "))
         })
         .collect();
     if all.len() > MOST_UNLIKE {
         out.push(format!("{} more, which --json lists", all.len() - MOST_UNLIKE));
     }
     out
+}
+
+/// A condition's name for people.
+fn condition(unlike: &Unlike) -> &str {
+    match unlike {
+        Unlike::Cpu { .. } => "CPU",
+        Unlike::Cores { .. } => "cores",
+        Unlike::Memory { .. } => "memory",
+        Unlike::Kernel { .. } => "kernel",
+        Unlike::Distribution { .. } => "distribution",
+        Unlike::Kneepoint { .. } => "Kneepoint",
+        Unlike::Command { .. } => "command",
+        Unlike::Summary { .. } => "summary",
+        Unlike::Protocol { .. } => "protocol",
+        Unlike::Clients { .. } => "clients live",
+        Unlike::GeneratorCores { .. } => "generator cores",
+        Unlike::Window { .. } => "window of a slice",
+        Unlike::Collector { .. } => "collector",
+        Unlike::OtherProcesses { .. } => "CPU of other processes",
+        Unlike::Steal { .. } => "steal",
+        Unlike::Noise { .. } => "noise (A/A)",
+        Unlike::Named { name, .. } => name,
+    }
+}
+
+/// What each run has of a condition, in their order.
+fn values(unlike: &Unlike) -> Vec<String> {
+    fn each<T>(values: &[T], word: impl Fn(&T) -> String) -> Vec<String> {
+        values.iter().map(word).collect()
+    }
+    let none = || "none".to_owned();
+    match unlike {
+        Unlike::Cpu { values }
+        | Unlike::Kernel { values }
+        | Unlike::Distribution { values }
+        | Unlike::Kneepoint { values }
+        | Unlike::Command { values }
+        | Unlike::Summary { values } => values.clone(),
+        Unlike::Cores { values } | Unlike::GeneratorCores { values } => {
+            each(values, ToString::to_string)
+        }
+        Unlike::Memory { values_bytes } => each(values_bytes, |bytes| gib(*bytes)),
+        Unlike::Protocol { values } => each(values, |one| protocol(*one).to_owned()),
+        Unlike::Clients { values } => each(values, |one| clients(*one).to_owned()),
+        Unlike::Window { values_ns } => {
+            each(values_ns, |window| number::plain_seconds(window.seconds()))
+        }
+        Unlike::Collector { values } => {
+            each(values, |tier| tier.map_or_else(none, |tier| self::tier(tier).to_owned()))
+        }
+        Unlike::OtherProcesses { values } | Unlike::Steal { values } => {
+            each(values, |share| number::plain_percent(*share))
+        }
+        Unlike::Noise { values } => {
+            each(values, |share| format!("±{}", number::plain_percent(*share)))
+        }
+        Unlike::Named { values, .. } => each(values, |one| one.clone().unwrap_or_else(none)),
+    }
+}
+
+/// With a decimal always: two values that differ by a fiftieth shall not read the same.
+#[allow(clippy::cast_precision_loss, reason = "four digits are printed")]
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+}
+
+fn protocol(name: ProtocolName) -> &'static str {
+    match name {
+        ProtocolName::Default => "Kneepoint's",
+        ProtocolName::Published => "published",
+        ProtocolName::Imported => "imported",
+        ProtocolName::Profile => "profile",
+    }
+}
+
+fn clients(live: Clients) -> &'static str {
+    match live {
+        Clients::Inside => "inside the system",
+        Clients::Apart => "apart",
+    }
+}
+
+fn tier(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Full => "full",
+        Tier::Fallback => "fallback",
+    }
 }
 
 /// What limits a comparison, in a sentence.

@@ -1,7 +1,7 @@
 //! What next: changes tried on the run's twin, in words.
 
 use crate::number;
-use kneepoint_vocab::findings::{Altered, Estimate, TwinForecast};
+use kneepoint_vocab::findings::{Altered, Estimate, NoTwin, TwinForecast, Undetermined};
 use kneepoint_vocab::{PerSecond, Ratio};
 
 /// A change.
@@ -26,4 +26,61 @@ pub(crate) fn ratio(forecast: &TwinForecast) -> number::Shown {
 pub(crate) fn throughput(forecast: &TwinForecast) -> number::Shown {
     let TwinForecast { throughput, low, high, .. } = *forecast;
     number::rate(&Estimate::<PerSecond> { value: throughput, low, high })
+}
+
+/// Why a run has no twin, or its twin no answer, and what would help.
+pub(crate) fn no_twin(why: &NoTwin) -> String {
+    let no_twin = |what: &str| format!("no twin can be calibrated: {what}");
+    match why {
+        NoTwin::NotWatched => {
+            no_twin("nobody watched the threads; run it with the collector, as root")
+        }
+        NoTwin::FewLevels => no_twin("two levels with ledgers are the least; run more --levels"),
+        NoTwin::NoDemand => no_twin("the CPU of an operation is not known at every level"),
+        NoTwin::SharedThreads => no_twin(
+            "no thread is known to serve one client; clients that share threads have no twin",
+        ),
+        NoTwin::NoStructure => {
+            "no twin of this structure can be simulated at the measured levels".to_owned()
+        }
+        NoTwin::NoRatio => {
+            "the variant's ratio has no interval above 0; run more blocks".to_owned()
+        }
+        NoTwin::Misses { clients, ratio } => format!(
+            "the calibrated twin misses {clients} clients by {:+.0} %; it is not used",
+            100.0 * (ratio.0 - 1.0)
+        ),
+        NoTwin::ManyClients { clients, measured, times } => format!(
+            "{clients} clients are more than {times} times the {measured} that were measured: \
+             measure at least {}",
+            clients.div_ceil(*times)
+        ),
+        NoTwin::ManyCores { cores, measured, times } => format!(
+            "{cores} cores are more than {times} times the {measured} that were measured: \
+             measure on at least {}",
+            cores.div_ceil(*times)
+        ),
+        NoTwin::NoCrowd { cores } => format!(
+            "no level with more clients than the {cores} cores was measured, so what they cost \
+             each other is not known: measure {} clients",
+            2 * cores
+        ),
+        NoTwin::Failed { why } => why.clone(),
+    }
+}
+
+/// What the measured levels do not determine, and which would.
+pub(crate) fn undetermined(what: &Undetermined) -> String {
+    match what {
+        Undetermined::Start => {
+            "how long an idle core takes to begin; a level of 1 client would".to_owned()
+        }
+        Undetermined::Visits => {
+            "visits of an operation to its locks; a level between those measured would".to_owned()
+        }
+        Undetermined::Held { lock, low, most } => format!(
+            "time under {lock}; levels between {low} and {most} clients, or {} would",
+            2 * most
+        ),
+    }
 }
