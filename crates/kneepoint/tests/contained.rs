@@ -73,14 +73,24 @@ fn calls(file: &Path) -> u64 {
     bytes.get(..8).map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
 }
 
-/// A profile, and all operations that it has counted.
-fn profiled(sandbox: &Sandbox, words: &[&str]) -> (Profile, u64) {
+/// What a profile found and kept.
+struct Seen {
+    profile: Profile,
+    /// All operations that it has counted.
+    counted: u64,
+    /// Its stacks as they are in the run directory. Beside other work there may be no cause, and
+    /// so no function, in the profile itself.
+    stacks: String,
+}
+
+fn profiled(sandbox: &Sandbox, words: &[&str]) -> Seen {
     let ran = sandbox.run(&[&["profile", "--json", "--out", "seen"], words].concat());
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
     let record = kneepoint_lab::open(&sandbox.path("seen")).unwrap();
     let counted = record.trials.iter().map(|trial| trial.operations).sum();
+    let stacks = fs::read_to_string(sandbox.path("seen/stacks.jsonl")).unwrap();
     fs::remove_dir_all(sandbox.path("seen")).unwrap();
-    (serde_json::from_str(&ran.out).unwrap(), counted)
+    Seen { profile: serde_json::from_str(&ran.out).unwrap(), counted, stacks }
 }
 
 #[test]
@@ -98,7 +108,7 @@ fn calls_of_a_function_are_operations() {
     eventually("it serves", || calls(&file) > 0);
     let before = calls(&file);
     let pid = shop.pid();
-    let (seen, counted) =
+    let Seen { profile: seen, counted, .. } =
         profiled(&sandbox, &["--pid", &pid, "--seconds", "2", "--operation", "shop:serve"]);
     let all = calls(&file) - before;
     assert!(counted > 100 && counted <= all, "{counted} of {all}");
@@ -131,9 +141,8 @@ fn calls_of_a_function_are_operations() {
     ]));
     nobody.refused(1, &["counting calls needs root"]);
     // One that was started for it is given time to load what is counted.
-    let (_, counted) =
-        profiled(&sandbox, &["--seconds", "1", "--operation", "shop:serve", "--", "./shop"]);
-    assert!(counted > 0);
+    let seen = profiled(&sandbox, &["--seconds", "1", "--operation", "shop:serve", "--", "./shop"]);
+    assert!(seen.counted > 0);
 }
 
 /// A control group that is called like one of Docker's, with nothing switched on in it.
@@ -206,23 +215,20 @@ fn a_container_is_found_and_its_programs_have_names() {
         return;
     };
     let words = ["--seconds", "1", "--operation", "shop:serve"];
-    let (seen, counted) = profiled(&sandbox, &[&["--container", &id], &words[..]].concat());
+    let seen = profiled(&sandbox, &[&["--container", &id], &words[..]].concat());
     let within = format!("shop {} in docker container {}", shop.pid(), &id[..12]);
-    assert_eq!(seen.subject, within);
-    assert!(counted > 0, "{counted}");
-    let text = serde_json::to_string(&seen).unwrap();
-    assert!(text.contains("serve"), "functions have names: {text}");
+    assert_eq!(seen.profile.subject, within);
+    assert!(seen.counted > 0 && seen.stacks.contains("\"serve\""), "{}", seen.stacks);
     // The begin of an id is enough where no other begins so.
-    let (seen, _) = profiled(&sandbox, &["--seconds", "1", "--container", &id[..40]]);
-    assert_eq!(seen.subject, within);
+    let seen = profiled(&sandbox, &["--seconds", "1", "--container", &id[..40]]);
+    assert_eq!(seen.profile.subject, within);
     let none = ["profile", "--container", "no-such-container"];
     let none = sandbox.run(&none);
     none.refused(1, &["--container", "\"no-such-container\"", "docker container "]);
     // Where the file is gone from the namespace too, the kernel still leads to it.
     fs::remove_file(file.with_file_name("shop")).unwrap();
-    let words = ["--seconds", "1", "--container", &id];
-    let (seen, _) = profiled(&sandbox, &words);
-    assert!(serde_json::to_string(&seen).unwrap().contains("serve"));
+    let seen = profiled(&sandbox, &["--seconds", "1", "--container", &id]);
+    assert!(seen.stacks.contains("\"serve\""), "{}", seen.stacks);
     drop(shop);
     sandbox.run(&["profile", "--container", &id]).refused(1, &["--container"]);
     drop(group);
