@@ -15,6 +15,8 @@ const RUNS: &str = "fixtures/accuracy/two-cores.tar.gz";
 /// The least part of the runs in which the first cause has to be the planted one. What is missing
 /// is known: docs/accuracy.md.
 const TOP_1: f64 = 0.93;
+/// The least part of the shares' intervals that have to hold what specimens measured.
+const COVERED: f64 = 0.8;
 /// Shares may differ from what specimens measured by so many points in the median.
 const SHARE_OFF: f64 = 0.10;
 
@@ -78,4 +80,8 @@ fn todays_rules_find_what_was_planted_in_recorded_runs() {
         planted.iter().flat_map(|(_, marks)| &marks.share_errors).map(|e| e.abs()).collect();
     let off = median(&errors);
     assert!(off <= SHARE_OFF, "shares are off by {off:.2} in the median");
+    let covered: Vec<bool> =
+        planted.iter().flat_map(|(_, marks)| marks.covered.iter().copied()).collect();
+    let held = covered.iter().filter(|one| **one).count() as f64 / covered.len() as f64;
+    assert!(held >= COVERED, "only {held:.2} of the intervals of shares hold the truth");
 }

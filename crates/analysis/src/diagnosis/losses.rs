@@ -28,6 +28,10 @@ pub(crate) const LEAST_LOSS: f64 = 0.03;
 /// slices on a machine with other work show as much of nothing.
 const SMALL_LOSS: f64 = 0.1;
 
+/// A share's interval is this part of it wider at either end than sampling alone makes it: by so
+/// much the rules themselves are off on programs whose truth is known (docs/decisions/0091).
+const RULE_ERROR: f64 = 0.1;
+
 /// A function that takes so much of C more than at the reference level is named, however wide its
 /// interval is.
 const LARGE: f64 = 0.1;
@@ -175,6 +179,14 @@ pub(crate) struct Losses {
     pub(crate) total: Estimate<Cores>,
 }
 
+/// A share with what the rules may be off by besides; as it is where there is no interval.
+fn with_rule_error(accounts: &Accounts, share: &Estimate<Ratio>) -> Estimate<Ratio> {
+    let error = if accounts.have_intervals() { RULE_ERROR } else { 0.0 };
+    let low = share.low.0.max(0.0) * (1.0 - error);
+    let high = (share.high.0 * (1.0 + error)).min(1.0);
+    estimate(share.value.0, low, high.max(share.value.0))
+}
+
 /// What loses throughput at `account`.
 pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) -> Losses {
     let slots = slots(&account.balance, rules.shown, rules.functions);
@@ -200,7 +212,7 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) 
             Loss {
                 slot: *slot,
                 lost: estimate(lost.value.0, lost.low.0.max(0.0), lost.high.0),
-                share: estimate(share.value.0, share.low.0.max(0.0), share.high.0.min(1.0)),
+                share: with_rule_error(accounts, &share),
             }
         })
         .collect();

@@ -52,7 +52,7 @@ pub struct BlockRead {
 
 impl BlockRead {
     /// With the timeout that suits any machine.
-    pub const STANDARD: Self = Self { timeout: Duration::from_secs(20) };
+    pub const STANDARD: Self = Self { timeout: Duration::from_secs(60) };
 }
 
 impl Workload for BlockRead {
