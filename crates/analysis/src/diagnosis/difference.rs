@@ -4,7 +4,7 @@
 //! Both sides are in thread-seconds of one operation. How much that is in all is taken from the
 //! ledgers, which count every switch; stacks say how it is shared out.
 
-use crate::diagnosis::flame::{DEEPEST, WIDEST};
+use crate::diagnosis::flame::{WIDEST, drawn};
 use crate::frames::names::in_kernel;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::row::{Row, mean_row, per_operation};
@@ -159,7 +159,7 @@ impl<'a> Node<'a> {
     fn add(&mut self, frames: &'a [Frame], side: usize, weight: f64) {
         self.sides[side] += weight;
         let mut node = self;
-        for frame in frames.iter().rev().take(DEEPEST) {
+        for frame in drawn(frames) {
             node = node.children.entry(frame.function.as_str()).or_default();
             node.kernel |= in_kernel(frame);
             node.sides[side] += weight;

@@ -11,8 +11,11 @@ use std::collections::BTreeMap;
 pub(crate) const WIDEST: usize = 40;
 /// Nodes lighter than this part of the whole are summed in `(others)`.
 const LIGHTEST: f64 = 5e-4;
-/// Frames deeper than this are not drawn.
-pub(crate) const DEEPEST: usize = 200;
+/// Most frames of a stack that are drawn. A frame is two levels of the JSON, and usual readers of
+/// JSON go 128 deep.
+const DEEPEST: usize = 60;
+// Findings, differences, one of them, its graph, then children and node by turns.
+const _: () = assert!(4 + 2 * DEEPEST <= 128);
 
 #[derive(Default)]
 struct Node<'a> {
@@ -35,7 +38,7 @@ impl<'a> Flame<'a> {
         }
         self.root.weight += seconds;
         let mut node = &mut self.root;
-        for frame in frames.iter().rev().take(DEEPEST) {
+        for frame in drawn(frames) {
             node = node.children.entry(frame.function.as_str()).or_default();
             node.kernel |= frame.module == KERNEL;
             node.weight += seconds;
@@ -47,6 +50,14 @@ impl<'a> Flame<'a> {
         let least = self.root.weight * LIGHTEST;
         (self.root.weight > 0.0).then(|| finish_node("all", self.root, least))
     }
+}
+
+/// The frames of a stack (innermost first) that are drawn, outermost first: of a deep one what lies
+/// just below the innermost is left out.
+pub(crate) fn drawn(frames: &[Frame]) -> impl Iterator<Item = &Frame> {
+    let left_out = frames.len().saturating_sub(DEEPEST);
+    let kept = move |place: usize| place == 0 || place > left_out;
+    frames.iter().enumerate().rev().filter(move |(place, _)| kept(*place)).map(|(_, frame)| frame)
 }
 
 fn finish_node(name: &str, node: Node<'_>, least: f64) -> FlameNode {
@@ -91,6 +102,17 @@ mod tests {
         assert_eq!(root.children[0].children[0].name, "other");
         assert!((root.weight.0 - 4.0).abs() < 1e-12);
         assert_eq!(Flame::default().finish(), None);
+    }
+
+    #[test]
+    fn a_deep_stack_keeps_its_ends() {
+        for length in [DEEPEST, DEEPEST + 1, 300] {
+            let stack: Vec<Frame> = (0..length).map(|place| frame(&place.to_string())).collect();
+            let names: Vec<&str> = drawn(&stack).map(|frame| frame.function.as_str()).collect();
+            assert_eq!(names.len(), DEEPEST);
+            assert_eq!(names[0], (length - 1).to_string());
+            assert_eq!(names.last(), Some(&"0"));
+        }
     }
 
     #[test]
