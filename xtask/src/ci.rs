@@ -1,5 +1,6 @@
 //! Every check in one command; ends with what passed, what failed and what was skipped.
 
+use crate::again::{Failed, Failures};
 use crate::bpf;
 use crate::faults;
 use crate::require;
@@ -7,8 +8,8 @@ use crate::setup;
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Points of faults that may be not well on a machine with other work on it; they are printed.
 const STARVED: usize = 2;
@@ -17,6 +18,9 @@ const STARVED: usize = 2;
 const LONGEST: Duration = Duration::from_secs(18 * 60);
 /// A minute or so for each of the specimens, where they have to be tried again.
 const SPECIMENS: Duration = Duration::from_secs(2 * 60);
+
+/// By which property tests of one run of the suite draw the same cases on a second try.
+const SEED: &str = "PROPTEST_RNG_SEED";
 
 /// A Cargo command that has to succeed.
 struct Step {
@@ -66,6 +70,9 @@ pub(crate) fn run(with_setup: bool) -> Result<()> {
     if !failed.is_empty() {
         println!("failed: {}", failed.join(", "));
     }
+    for test in tally.unsteady() {
+        println!("UNSTEADY {test}: failed beside other work, passed alone");
+    }
     println!("{}", tally.closing_line());
     if failed.is_empty() { Ok(()) } else { bail!("not fit to land") }
 }
@@ -98,27 +105,70 @@ fn cargo(step: &Step) -> Result<()> {
     if status.success() { Ok(()) } else { bail!("cargo {}: {status}", step.arguments.join(" ")) }
 }
 
-/// All tests of all crates; shows failures and result lines, counts the rest.
+/// All tests of all crates; a few that failed are taken once more, alone.
 fn tests(tally: &mut Tally) -> Result<()> {
+    let mut failures = Failures::default();
     let arguments = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
-    let mut child = command(&arguments)
-        .env("INSTA_UPDATE", "no")
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cargo test")?;
-    let output = child.stdout.take().context("cargo test has no output")?;
-    for line in BufReader::new(output).split(b'\n') {
-        let line = String::from_utf8_lossy(&line?).into_owned();
-        if tally.take(&line) {
-            println!("{line}");
-        }
-    }
-    let status = child.wait()?;
+    let seed = seed();
+    println!("{SEED}={seed}");
+    let status = tested(&arguments, &seed, |line| {
+        failures.take(line);
+        tally.take(line)
+    })?;
     if status.success() {
         return Ok(());
     }
     tally.died();
-    bail!("cargo test: {status}")
+    let Some(failed) = failures.worth_another_try() else { bail!("cargo test: {status}") };
+    for program in failed {
+        alone(program, &seed)?;
+        tally.passed_alone(&program.tests);
+    }
+    Ok(())
+}
+
+/// The caller's seed, or another one for each run.
+fn seed() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    std::env::var(SEED).unwrap_or_else(|_| now.as_secs().to_string())
+}
+
+/// The failed tests of a program, one after another and with nothing of ours beside them.
+fn alone(failed: &Failed, seed: &str) -> Result<()> {
+    let mut arguments = vec!["test"];
+    arguments.extend(failed.target.iter().map(String::as_str));
+    arguments.extend(["--", "--show-output", "--test-threads=1", "--exact"]);
+    arguments.extend(failed.tests.iter().map(String::as_str));
+    println!("once more, alone: {}", failed.tests.join(", "));
+    let mut again = Tally::default();
+    let status = tested(&arguments, seed, |line| again.take(line))?;
+    ensure!(status.success(), "failed twice, the second time alone: {}", failed.tests.join(", "));
+    Ok(())
+}
+
+/// Runs tests; prints the lines of their output, and of Cargo's, that `is_shown` asks for.
+fn tested(
+    arguments: &[&str],
+    seed: &str,
+    mut is_shown: impl FnMut(&str) -> bool,
+) -> Result<ExitStatus> {
+    let (output, input) = std::io::pipe().context("a pipe")?;
+    // One pipe for both, so that Cargo's lines come between those of the test programs. The
+    // command owns the writing ends: the output ends when it is dropped and all have ended.
+    let mut child = command(arguments)
+        .env("INSTA_UPDATE", "no")
+        .env(SEED, seed)
+        .stdout(input.try_clone().context("a pipe")?)
+        .stderr(input)
+        .spawn()
+        .context("cargo test")?;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        if is_shown(&line) {
+            println!("{line}");
+        }
+    }
+    Ok(child.wait()?)
 }
 
 /// What is left of [`LONGEST`].

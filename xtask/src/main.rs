@@ -8,6 +8,7 @@
 
 mod aa;
 mod accuracy;
+mod again;
 mod bench_probe;
 mod bpf;
 mod by_hand;

@@ -21,6 +21,8 @@ pub(crate) struct Tally {
     /// Skipped checks that are no tests of the harness.
     outside: usize,
     in_successes: bool,
+    /// Tests that failed at first and passed alone.
+    unsteady: Vec<String>,
 }
 
 impl Tally {
@@ -64,6 +66,18 @@ impl Tally {
     /// A test program died without a result line.
     pub(crate) fn died(&mut self) {
         self.failed = self.failed.max(1);
+    }
+
+    /// These tests failed and have passed since.
+    pub(crate) fn passed_alone(&mut self, tests: &[String]) {
+        self.failed = self.failed.saturating_sub(tests.len());
+        self.passed += tests.len();
+        self.unsteady.extend_from_slice(tests);
+    }
+
+    /// The tests that failed and passed alone.
+    pub(crate) fn unsteady(&self) -> &[String] {
+        &self.unsteady
     }
 
     /// The skipped checks, in order of name.
@@ -141,6 +155,14 @@ mod tests {
         let (mut tally, _) = tally("test result: ok. 2 passed; 0 failed; 0 ignored\n");
         tally.points(7, 1);
         assert_eq!(tally.closing_line(), "9 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn a_test_that_passed_alone_has_passed_and_is_named() {
+        let (mut tally, _) = tally("test result: FAILED. 3 passed; 1 failed; 0 ignored\n");
+        tally.passed_alone(&["slow".to_owned()]);
+        assert_eq!(tally.closing_line(), "4 passed, 0 failed, 0 skipped");
+        assert_eq!(tally.unsteady(), ["slow"]);
     }
 
     #[test]

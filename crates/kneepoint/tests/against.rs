@@ -71,7 +71,7 @@ fn an_earlier_command_is_a_variant_in_the_same_blocks() {
     for words in ["--against before: another binary, ", "/old; the baseline runs ", "/new"] {
         assert!(ran.err.contains(words), "{words}: {}", ran.err);
     }
-    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let findings: Findings = ran.json();
     let effect = findings.effects.iter().find(|effect| effect.variant.0 == "against").unwrap();
     // Where everything was grossly disturbed there is no ratio, and the rates are what they are.
     if let Some(ratio) = &effect.ratio {

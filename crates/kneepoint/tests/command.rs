@@ -24,7 +24,7 @@ fn its_throughput_is_read_at_every_level() {
     let ran = sandbox.run(&[&measured[..], &reported[..]].concat());
     // So short a run may call itself not trustworthy; it may not fail.
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
-    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let findings: Findings = ran.json();
     let curve: Vec<(u32, f64)> = findings
         .curve
         .points
@@ -61,7 +61,7 @@ fn variants_are_tried_proven_and_judged() {
     let reported = ["--tier", "fallback", "--out", "run", "--json", "--", "./old", "{clients}"];
     let ran = sandbox.run(&[&measured[..], &variants.concat(), &reported].concat());
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
-    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let findings: Findings = ran.json();
     let effect = |id: &str| {
         let found = findings.effects.iter().find(|effect| effect.variant.0 == id);
         found.unwrap_or_else(|| panic!("{id}: {:?}", findings.effects))
@@ -97,7 +97,7 @@ fn variants_are_crossed_and_threads_run_where_and_how_they_should() {
     let reported = ["--tier", "fallback", "--out", "run", "--json", "--", "./bench"];
     let ran = sandbox.run(&[&measured[..], &variants, &placed, &reported].concat());
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
-    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let findings: Findings = ran.json();
     let [cross] = &findings.crosses[..] else { panic!("{:?}", findings.crosses) };
     let figures = cross.figures.as_ref().unwrap();
     for (found, wanted) in [
@@ -132,7 +132,7 @@ fn what_fits_is_listed_and_tried() {
         assert!(text.contains(words), "{words}: {text}");
     }
     let listed = sandbox.run(&["list", "--variants", "sqlite-shared-cache", "--json"]);
-    let all: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
+    let all: serde_json::Value = listed.json();
     let ids: Vec<&str> =
         all["variants"].as_array().unwrap().iter().filter_map(|one| one["id"].as_str()).collect();
     assert!(ids.contains(&"sqlite-private-cache") && ids.contains(&"batch"), "{ids:?}");

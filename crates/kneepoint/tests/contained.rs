@@ -90,7 +90,7 @@ fn profiled(sandbox: &Sandbox, words: &[&str]) -> Seen {
     let counted = record.trials.iter().map(|trial| trial.operations).sum();
     let stacks = fs::read_to_string(sandbox.path("seen/stacks.jsonl")).unwrap();
     fs::remove_dir_all(sandbox.path("seen")).unwrap();
-    Seen { profile: serde_json::from_str(&ran.out).unwrap(), counted, stacks }
+    Seen { profile: ran.json(), counted, stacks }
 }
 
 #[test]

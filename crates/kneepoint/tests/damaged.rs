@@ -236,7 +236,7 @@ fn a_run_of_nothing_has_no_numbers() {
     fs::write(sandbox.path("run/trials.jsonl"), "").unwrap();
     let done = sandbox.run(&["report", "run", "--json"]);
     assert_eq!(done.code, Some(4), "{done:?}");
-    let findings: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let findings: serde_json::Value = done.json();
     for name in ["/curve/peak", "/curve/knee", "/curve/last_over_peak", "/lost", "/at_bound"] {
         assert!(findings.pointer(name).is_some_and(serde_json::Value::is_null), "{name}: {done:?}");
     }

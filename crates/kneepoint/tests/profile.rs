@@ -112,7 +112,7 @@ fn has_bpf(test: &str) -> bool {
 fn profiled(sandbox: &Sandbox, words: &[&str]) -> (Profile, Value) {
     let ran = sandbox.run(&[&["profile", "--json"], words].concat());
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
-    (serde_json::from_str(&ran.out).unwrap(), serde_json::from_str(&ran.out).unwrap())
+    (ran.json(), ran.json())
 }
 
 /// No key anywhere in it that speaks of operations has a value.
@@ -289,7 +289,7 @@ fn a_command_is_started_watched_and_ended() {
     let words = ["profile", "--seconds", "1", "--out", "line", "--format", "perfetto"];
     let ran = sandbox.run(&[&words[..], &["--", "./queue"]].concat());
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
-    let line: Value = serde_json::from_str(&ran.out).unwrap();
+    let line: Value = ran.json();
     let events = line["traceEvents"].as_array().unwrap();
     assert!(events.iter().any(|one| one["ph"] == "X" && one["name"] == "window"), "{ran:?}");
     assert!(sandbox.path("line/report.html").exists() && sandbox.path("line/end.json").exists());

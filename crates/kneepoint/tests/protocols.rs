@@ -36,16 +36,19 @@ fn a_published_protocol_runs_the_baseline_alone_and_says_so() {
         "{plan:?}"
     );
     let ran = sandbox.run(&[&protocol[..], &["--out", "run", "--json"]].concat());
-    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let findings: Findings = ran.json();
     assert_eq!(findings.protocol.name, ProtocolName::Published);
     assert_eq!(findings.protocol.stopped_by.as_str(), "planned blocks");
-    assert!(findings.effects.is_empty() && findings.curve.points.len() == 2, "{findings:?}");
+    assert!(findings.effects.is_empty(), "{findings:?}");
     let run = kneepoint_lab::open(&sandbox.path("run")).unwrap();
     assert_eq!(run.variants.len(), 1, "the baseline is started once, and nothing else");
     let rows = run.variants[0].proofs.iter().find(|proof| proof.what.starts_with("rows"));
     assert_eq!(rows.map(|proof| proof.found.as_str()), Some("3000"), "{:?}", run.variants);
-    let sweep = run.trials.iter().filter(|trial| trial.id.phase == Phase::Sweep);
-    assert_eq!(sweep.map(|trial| trial.id.level.clients).collect::<Vec<_>>(), [1, 2]);
+    let sweep: Vec<_> = run.trials.iter().filter(|t| t.id.phase == Phase::Sweep).collect();
+    assert_eq!(sweep.iter().map(|trial| trial.id.level.clients).collect::<Vec<_>>(), [1, 2]);
+    // On a machine that stood still meanwhile a slice is not one to count, nor taken once more.
+    let counted = sweep.iter().filter(|trial| trial.counts()).count();
+    assert_eq!(findings.curve.points.len(), counted, "{findings:?}");
     let reported = sandbox.run(&["report", "run"]);
     assert!(reported.out.contains("published protocol"), "{reported:?}");
 }
@@ -67,7 +70,7 @@ fn a_treatment_of_the_sweep_has_its_curve() {
     let plan = sandbox.run(&protocol);
     assert!(plan.code == Some(0) && !plan.out.contains("also with"), "{plan:?}");
     let ran = sandbox.run(&["run", "short.toml", "--levels", "1,2,3", "--out", "run", "--json"]);
-    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let findings: Findings = ran.json();
     let [treated] = &findings.treated[..] else { panic!("{ran:?}") };
     let clients = |curve: &kneepoint_vocab::findings::Curve| -> Vec<u32> {
         curve.points.iter().map(|point| point.level.clients).collect()
@@ -110,7 +113,7 @@ fn cores_are_a_second_axis() {
     let plan = sandbox.run(&[&arguments[..], &["--dry-run"]].concat());
     assert!(plan.out.contains("cores       1, 2") && plan.out.contains("1, 2"), "{plan:?}");
     let ran = sandbox.run(&[&arguments[..], &["--out", "run", "--json"]].concat());
-    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let findings: Findings = ran.json();
     let cores: Vec<u32> = findings.by_cores.iter().map(|curve| curve.cores).collect();
     assert_eq!(cores, [1, 2]);
     let measured: BTreeSet<(u32, u32)> = kneepoint_lab::open(&sandbox.path("run"))
@@ -141,7 +144,7 @@ fn results_of_a_tool_become_a_report() {
         fs::write(sandbox.path(threads), text).unwrap();
     }
     let ran = sandbox.run(&["import", "2", "4", "8", "--cores", "2", "--out", "run", "--json"]);
-    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let findings: Findings = ran.json();
     assert_eq!(findings.protocol.name, ProtocolName::Imported);
     assert_eq!(findings.curve.points.len(), 3);
     assert_eq!((findings.operation.as_str(), findings.host.cores), ("transactions", 2));
@@ -166,7 +169,7 @@ fn published_series_can_be_imported() {
     let table = format!("clients,throughput\n{}\n", rows.collect::<Vec<_>>().join("\n"));
     fs::write(sandbox.path("table.csv"), table).unwrap();
     let ran = sandbox.run(&["import", "table.csv", "--cores", "32", "--out", "run", "--json"]);
-    let findings: Findings = serde_json::from_str(&ran.out).unwrap();
+    let findings: Findings = ran.json();
     assert_eq!(findings.curve.points.len(), 32);
     assert!(findings.curve.fits.iter().any(|fit| fit.law == "USL"), "{:?}", findings.curve.fits);
 }

@@ -88,7 +88,7 @@ fn findings(sandbox: &Sandbox, directory: &str) -> Value {
         }
     }
     let done = sandbox.run(&["report", directory, "--json"]);
-    let mut value = serde_json::from_str(&done.out).unwrap();
+    let mut value = done.json();
     timeless(&mut value);
     value
 }

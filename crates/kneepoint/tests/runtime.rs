@@ -80,7 +80,7 @@ fn the_interpreter_s_lock_is_one_cause() {
     let program = [python.trim(), PROGRAM, "{clients}", "{seconds}"];
     let ran = sandbox.run(&[&how[..], &program[..]].concat());
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
-    assert_one_wait_of_that_name(&serde_json::from_str(&ran.out).unwrap());
+    assert_one_wait_of_that_name(&ran.json());
 }
 
 /// The same of a run that was recorded.

@@ -85,7 +85,7 @@ fn parts(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String
 fn printed(arguments: &[&str]) -> Value {
     let ran = Sandbox::new().run(arguments);
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
-    serde_json::from_str(&ran.out).unwrap()
+    ran.json()
 }
 
 fn reported(name: &str) -> String {

@@ -85,6 +85,11 @@ impl Ran {
         }
     }
 
+    /// What it printed as JSON.
+    pub(crate) fn json<T: serde::de::DeserializeOwned>(&self) -> T {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
     /// It failed with this code, and said so in one line that holds all `words`, besides the lines
     /// of progress that a busy machine leaves time for.
     pub(crate) fn refused(&self, code: i32, words: &[&str]) {
