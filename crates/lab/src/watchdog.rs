@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 /// How long systems have to end in their own order once a stop was asked for.
 const GRACE: Duration = Duration::from_millis(1500);
-/// How often is looked whether one was.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often is looked whether one was. Seldom: each look is a thread that wakes on a core of the
+/// system under test, and twenty a second made the scheduler part clients from the threads that
+/// serve them.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Kills all that was started some time after a stop was asked for, unless dropped before.
 pub(crate) struct Watchdog {

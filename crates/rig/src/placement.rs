@@ -64,6 +64,51 @@ pub fn pin(process: u32, cpus: &[u32]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Threads that begin on one CPU each, spread evenly; free again to go where the scheduler moves
+/// them once this is dropped.
+pub(crate) struct Spread {
+    /// With the CPUs that each may use.
+    threads: Vec<(u32, CpuSet)>,
+}
+
+impl Spread {
+    /// Puts the first thread of each group on the first CPU that it may use, the second on its
+    /// second, and so on in turn: threads at the same place of two groups with the same CPUs begin
+    /// on the same one.
+    ///
+    /// # Errors
+    /// A thread is gone, or the kernel refuses.
+    pub(crate) fn over(groups: &[&[u32]]) -> anyhow::Result<Self> {
+        let mut spread = Self { threads: Vec::new() };
+        for group in groups {
+            for (place, thread) in group.iter().enumerate() {
+                spread.put(*thread, place)?;
+            }
+        }
+        Ok(spread)
+    }
+
+    fn put(&mut self, thread: u32, place: usize) -> anyhow::Result<()> {
+        let context = || format!("thread {thread} cannot be put on a CPU to begin on");
+        let free = sched_getaffinity(id(thread)).with_context(context)?;
+        let cpus = listed(&free);
+        let mut one = CpuSet::new();
+        one.set(cpus[place % cpus.len()] as usize);
+        sched_setaffinity(id(thread), &one).with_context(context)?;
+        self.threads.push((thread, free));
+        Ok(())
+    }
+}
+
+impl Drop for Spread {
+    fn drop(&mut self) {
+        for (thread, free) in &self.threads {
+            // One that has ended meanwhile is nowhere.
+            let _ = sched_setaffinity(id(*thread), free);
+        }
+    }
+}
+
 fn id(thread: u32) -> Option<Pid> {
     i32::try_from(thread).ok().and_then(Pid::from_raw)
 }
@@ -73,4 +118,39 @@ fn listed(set: &CpuSet) -> Vec<u32> {
         .filter(|cpu| set.is_set(*cpu))
         .filter_map(|cpu| u32::try_from(cpu).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn threads_begin_in_turn_and_are_free_again() {
+        let all = allowed();
+        let (told, tids) = channel();
+        let workers: Vec<_> = (0..3)
+            .map(|_| {
+                let told = told.clone();
+                std::thread::spawn(move || {
+                    told.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                    std::thread::park();
+                })
+            })
+            .collect();
+        let tids: Vec<u32> =
+            workers.iter().map(|_| u32::try_from(tids.recv().unwrap()).unwrap()).collect();
+        let spread = Spread::over(&[&tids[..2], &tids[2..]]).unwrap();
+        assert_eq!(of(tids[0]).unwrap(), all[..1]);
+        assert_eq!(of(tids[1]).unwrap(), [all[1 % all.len()]]);
+        assert_eq!(of(tids[2]).unwrap(), all[..1], "at the same place as the first");
+        drop(spread);
+        assert!(tids.iter().all(|tid| of(*tid).unwrap() == all));
+        for worker in workers {
+            worker.thread().unpark();
+            worker.join().unwrap();
+        }
+        let gone = Spread::over(&[&[u32::MAX >> 1]]).map(drop).unwrap_err();
+        assert!(gone.to_string().contains("to begin on"), "{gone}");
+    }
 }

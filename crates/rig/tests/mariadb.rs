@@ -7,6 +7,8 @@ mod leftovers;
 #[path = "support/script.rs"]
 mod script;
 
+use kneepoint_machine::proc::tasks;
+use kneepoint_rig::placement;
 use kneepoint_rig::priority::Prompt;
 use kneepoint_rig::scheduling::Scheduling;
 use kneepoint_rig::scratch::Scratch;
@@ -352,6 +354,11 @@ fn clients_wait_between_slices_and_keep_their_threads() {
     for clients in [4, 1, 8] {
         let threads = system.begin(&Drive::new(clients, SLICE)).unwrap();
         let generator = system.generators()[0];
+        // Each began on one core; from here on the scheduler has them.
+        let clients_of = tasks::threads(generator);
+        let free = placement::allowed();
+        let bound = |thread: &&u32| placement::of(**thread).unwrap() != free;
+        assert_eq!(threads.iter().chain(&clients_of).find(bound), None);
         system.mark().unwrap();
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(system.finish().unwrap().per_client.len(), clients as usize);

@@ -6,12 +6,13 @@ use super::counts::{Counts, Window};
 use super::instance::Instance;
 use super::reported;
 use crate::output;
-use crate::placement;
+use crate::placement::{self, Spread};
 use crate::process::{Process, Program};
 use crate::undo::Undo;
 use crate::workload::SliceOutput;
 use crate::workload::private::agreed;
 use anyhow::{Context as _, ensure};
+use kneepoint_machine::proc::process::has_thread;
 use kneepoint_vocab::{CountCheck, Ratio};
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use std::ffi::OsString;
@@ -23,6 +24,8 @@ use std::time::Duration;
 
 /// Operations of the run that tells how many statements an operation has.
 const TRIAL: u64 = 100;
+/// For so long each client begins on one core, beside the thread that serves it.
+const BESIDE: Duration = Duration::from_millis(100);
 
 /// How sysbench is called.
 pub(super) struct Call<'a> {
@@ -95,6 +98,8 @@ impl Call<'_> {
 /// Clients that work, or wait at their gates.
 pub(super) struct Clients {
     generator: Process,
+    /// Kernel ids of the threads that the clients are, in client order.
+    own: Vec<u32>,
     /// Kernel ids of the server's threads that serve them, in client order; none where threads
     /// serve any connection.
     threads: Vec<u32>,
@@ -137,9 +142,11 @@ impl Clients {
         let mut generator = call.spawn(&counts, clients, 0, Some(&gates))?;
         let timeout = call.timeout;
         let threads = await_clients(instance, &mut generator, clients, timeout)?;
+        let own = await_own(&mut generator, clients, timeout)?;
         let window = Window::over(counts);
         let slice = Slice { clients, ..Slice::default() };
-        let mut started = Self { generator, threads, window, gates, statements, timeout, slice };
+        let mut started =
+            Self { generator, own, threads, window, gates, statements, timeout, slice };
         started.await_gates(instance)?;
         started.release(instance, clients, cpus)?;
         std::thread::sleep(call.run_in);
@@ -166,6 +173,10 @@ impl Clients {
 
     /// Lets so many clients go on these CPUs, and returns the threads that serve them.
     ///
+    /// They begin as a load is that has worked for a while: spread evenly, each client beside its
+    /// server thread where both may use the same CPUs. Else that takes the scheduler seconds after
+    /// each change of their number, and throughput is a fifth lower meanwhile.
+    ///
     /// # Errors
     /// sysbench or the server is gone.
     pub(super) fn release(
@@ -182,10 +193,15 @@ impl Clients {
         self.slice = Slice { clients, questions: instance.questions()?, begun, ended };
         self.window.renew(clients);
         self.window.counts().go_on(clients)?;
+        let first = |threads: &[u32]| threads.iter().copied().take(clients as usize).collect();
+        let (own, serving): (Vec<u32>, Vec<u32>) = (first(&self.own), first(&self.threads));
+        let spread = Spread::over(&[&own, &serving])?;
         for client in 0..clients {
             open_gate(&gate(&self.gates, client))?;
         }
-        Ok(self.threads.iter().copied().take(clients as usize).collect())
+        std::thread::sleep(BESIDE);
+        drop(spread);
+        Ok(serving)
     }
 
     /// Sends the clients back to their gates, and checks what they counted against the server.
@@ -275,6 +291,22 @@ pub(super) fn await_clients(
     }
     let threads = served.into_iter().map(|it| it.thread);
     threads.map(|thread| instance.own_thread(thread)).collect()
+}
+
+/// Waits until all clients have told which thread they are, and returns these in client order.
+fn await_own(generator: &mut Process, clients: u32, timeout: Duration) -> anyhow::Result<Vec<u32>> {
+    let mut found = None;
+    generator.await_ready(timeout, |generator| {
+        found = generator.complained().ok().and_then(|text| reported::threads(&text, clients));
+        found.is_some()
+    })?;
+    let found = found.unwrap_or_default();
+    let pid = generator.pid();
+    for thread in &found {
+        let is_its_own = has_thread(pid, *thread);
+        ensure!(is_its_own, "thread {thread} is to be a client, but is none of sysbench's");
+    }
+    Ok(found)
 }
 
 /// The counts of both sides, if they agree.

@@ -14,6 +14,8 @@ function thread_init()
    -- Standard error is unbuffered, and one line is one write: threads do not tear each other's.
    io.stderr:write(string.format("kneepoint: client %d is served by thread %s from %s\n",
                                  sysbench.tid, thread, host))
+   io.stderr:write(string.format("kneepoint: client %d runs as thread %d\n", sysbench.tid,
+                                 io.open("/proc/thread-self/stat"):read("*n")))
 end
 
 function event()

@@ -31,6 +31,11 @@ pub(super) fn served(text: &str, clients: u32) -> Option<Vec<Served>> {
     })
 }
 
+/// Kernel ids of the threads that the clients are, in client order; none until all have reported.
+pub(super) fn threads(text: &str, clients: u32) -> Option<Vec<u32>> {
+    in_order(text, clients, |words| words.strip_prefix("runs as thread ")?.parse().ok())
+}
+
 /// What the clients have done, in client order.
 pub(super) fn ended(text: &str, clients: u32) -> anyhow::Result<Vec<Ended>> {
     let all = in_order(text, clients, |words| {
@@ -76,6 +81,8 @@ mod tests {
     const REPORTED: &str = "kneepoint: client 1 is served by thread 71 from localhost\n\
         WARNING: something\n\
         kneepoint: client 0 is served by thread 70 from 127.0.0.1:5000\n\
+        kneepoint: client 1 runs as thread 81\n\
+        kneepoint: client 0 runs as thread 80\n\
         kneepoint: client 0 ended 12\n\
         kneepoint: client 1 ended 9 from 100.000000005 to 101.500000000\n";
 
@@ -86,6 +93,7 @@ mod tests {
         assert_eq!(served[0].host, "127.0.0.1:5000");
         assert_eq!(super::served(REPORTED, 3), None);
         assert_eq!(super::served(REPORTED, 1), None);
+        assert_eq!(threads(REPORTED, 2), Some(vec![80, 81]));
         let ended = ended(REPORTED, 2).unwrap();
         assert_eq!(ended[0], Ended { operations: 12, span: (Nanos(0), Nanos(0)) });
         assert_eq!(ended[1].span, (Nanos(100_000_000_005), Nanos(101_500_000_000)));
@@ -109,6 +117,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "\\PC{0,60}", number in "[0-9.]{0,30}") {
             let _ = served(&format!("{MARK}{text}"), 1);
+            let _ = threads(&format!("{MARK}0 runs as thread {number}"), 1);
             let _ = ended(&format!("{MARK}0 ended {number} from {number} to {number}"), 1);
         }
     }
