@@ -8,10 +8,14 @@ use std::mem;
 /// More failed tests than these are a fault of the program, or the machine is not one to test on.
 const MOST: usize = 4;
 
+/// Words that name the package of a test program, `-p NAME`.
+const PACKAGE: usize = 2;
+
 /// The failed tests of one test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
-    /// The arguments by which Cargo runs this test program alone.
+    /// The arguments by which Cargo knows this test program among those of the workspace. Without
+    /// its package: for one package alone Cargo would choose other features, and build anew.
     pub(crate) target: Vec<String>,
     /// The names of the tests.
     pub(crate) tests: Vec<String>,
@@ -37,7 +41,7 @@ impl Failures {
         let rerun = line.split_once("to rerun pass `").and_then(|(_, rest)| rest.split_once('`'));
         if let Some((target, _)) = rerun {
             self.programs.push(Failed {
-                target: target.split(' ').map(str::to_owned).collect(),
+                target: target.split(' ').skip(PACKAGE).map(str::to_owned).collect(),
                 tests: mem::take(&mut self.tests),
             });
         }
@@ -72,7 +76,7 @@ mod tests {
     fn failed_tests_are_known_by_program_and_name() {
         let failures = failures(TWO);
         let [failed] = failures.worth_another_try().unwrap() else { panic!("{failures:?}") };
-        assert_eq!(failed.target, ["-p", "kneepoint", "--test", "stop"]);
+        assert_eq!(failed.target, ["--test", "stop"]);
         assert_eq!(failed.tests, ["b", "c"]);
     }
 

@@ -135,7 +135,7 @@ fn seed() -> String {
 
 /// The failed tests of a program, one after another and with nothing of ours beside them.
 fn alone(failed: &Failed, seed: &str) -> Result<()> {
-    let mut arguments = vec!["test"];
+    let mut arguments = vec!["test", "--workspace"];
     arguments.extend(failed.target.iter().map(String::as_str));
     arguments.extend(["--", "--show-output", "--test-threads=1", "--exact"]);
     arguments.extend(failed.tests.iter().map(String::as_str));

@@ -4,7 +4,7 @@
 //! Both sides are in thread-seconds of one operation. How much that is in all is taken from the
 //! ledgers, which count every switch; stacks say how it is shared out.
 
-use crate::diagnosis::flame::{WIDEST, drawn};
+use crate::diagnosis::flame::{OTHERS, WIDEST, drawn};
 use crate::frames::names::in_kernel;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::row::{Row, mean_row, per_operation};
@@ -20,7 +20,7 @@ use kneepoint_vocab::{
 };
 use std::collections::BTreeMap;
 
-/// Nodes lighter than this part of the mean of both sides are summed in `(others)`.
+/// Nodes lighter than this part of the mean of both sides are summed in [`OTHERS`].
 const LIGHTEST: f64 = 5e-3;
 /// Less than this part of the other side needs no stacks to be believed.
 const NOTHING: f64 = 0.02;
@@ -185,7 +185,7 @@ impl<'a> Node<'a> {
         }
         if others[0] + others[1] > 0.0 {
             let [before, after] = others.map(|side| Seconds(finite(side)));
-            let (name, kernel) = ("(others)".to_owned(), self.kernel);
+            let (name, kernel) = (OTHERS.to_owned(), self.kernel);
             children.push(DifferenceNode { name, kernel, before, after, children: Vec::new() });
         }
         DifferenceNode { name: name.to_owned(), kernel: self.kernel, before, after, children }

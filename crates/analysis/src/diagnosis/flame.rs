@@ -7,9 +7,12 @@ use kneepoint_vocab::findings::FlameNode;
 use kneepoint_vocab::units::Seconds;
 use std::collections::BTreeMap;
 
-/// Children kept at a node; the rest is summed in `(others)`, so that a report stays small.
+/// What is too light to be a node of its own, at each node together.
+pub(super) const OTHERS: &str = "(others)";
+
+/// Children kept at a node; the rest is summed in [`OTHERS`], so that a report stays small.
 pub(crate) const WIDEST: usize = 40;
-/// Nodes lighter than this part of the whole are summed in `(others)`.
+/// Nodes lighter than this part of the whole are summed in [`OTHERS`].
 const LIGHTEST: f64 = 5e-4;
 /// Most frames of a stack that are drawn. A frame is two levels of the JSON, and usual readers of
 /// JSON go 128 deep.
@@ -74,7 +77,7 @@ fn finish_node(name: &str, node: Node<'_>, least: f64) -> FlameNode {
     }
     if others > 0.0 {
         let weight = Seconds(finite(others));
-        let name = "(others)".to_owned();
+        let name = OTHERS.to_owned();
         children.push(FlameNode { name, kernel: node.kernel, weight, children: Vec::new() });
     }
     let (name, weight) = (name.to_owned(), Seconds(finite(node.weight)));
