@@ -68,6 +68,11 @@ impl Tally {
         self.failed = self.failed.max(1);
     }
 
+    /// Tests that passed.
+    pub(crate) fn passed(&self) -> usize {
+        self.passed
+    }
+
     /// These tests failed and have passed since.
     pub(crate) fn passed_alone(&mut self, tests: &[String]) {
         self.failed = self.failed.saturating_sub(tests.len());

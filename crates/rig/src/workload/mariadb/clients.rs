@@ -142,7 +142,8 @@ impl Clients {
         let mut generator = call.spawn(&counts, clients, 0, Some(&gates))?;
         let timeout = call.timeout;
         let threads = await_clients(instance, &mut generator, clients, timeout)?;
-        let own = await_own(&mut generator, clients, timeout)?;
+        let own =
+            await_own(&mut generator, clients, timeout).map_err(|error| instance.blame(error))?;
         let window = Window::over(counts);
         let slice = Slice { clients, ..Slice::default() };
         let mut started =
@@ -195,7 +196,7 @@ impl Clients {
         self.window.counts().go_on(clients)?;
         let first = |threads: &[u32]| threads.iter().copied().take(clients as usize).collect();
         let (own, serving): (Vec<u32>, Vec<u32>) = (first(&self.own), first(&self.threads));
-        let spread = Spread::over(&[&own, &serving])?;
+        let spread = Spread::over(&[&own, &serving]).map_err(|error| instance.blame(error))?;
         for client in 0..clients {
             open_gate(&gate(&self.gates, client))?;
         }
