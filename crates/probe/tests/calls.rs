@@ -158,6 +158,25 @@ fn every_call_is_counted_and_those_of_others_are_not() {
     assert!(shop.child.try_wait().unwrap().is_none());
 }
 
+/// As a program of many names is: who started it knows it by the one that was asked for.
+#[test]
+fn a_program_is_known_by_the_link_that_it_was_started_by() {
+    const TEST: &str = "a_program_is_known_by_the_link_that_it_was_started_by";
+    let folder = TempDir::new().unwrap();
+    let Some(program) = compiled(TEST, folder.path(), &[]) else { return };
+    for link in ["counter", "counter-of-the-corner"] {
+        let path = folder.path().join(link);
+        std::os::unix::fs::symlink(&program, &path).unwrap();
+        let mut shop = Shop::open(&path);
+        for name in [link, "shop"] {
+            let Some(mut calls) = counted(TEST, &format!("{name}:serve"), &shop) else { return };
+            calls.open().unwrap();
+            shop.serves("fork");
+            assert_eq!(calls.close().unwrap(), CALLS, "{name}");
+        }
+    }
+}
+
 #[test]
 fn probes_that_a_program_was_written_with_are_counted() {
     const TEST: &str = "probes_that_a_program_was_written_with_are_counted";

@@ -19,9 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 
 /// Names that are listed in a message.
 const MOST_LISTED: usize = 8;
+/// Bytes that the kernel keeps of what a process is called (`TASK_COMM_LEN` without the end).
+const LONGEST_NAME: usize = 15;
 /// How the name of a probe begins.
 const PROBE: &str = "usdt";
 
@@ -30,7 +33,8 @@ const PROBE: &str = "usdt";
 pub enum Wanted {
     /// Calls of a function.
     Function {
-        /// The file that holds it: its base name, or its path.
+        /// The file that holds it: its base name, its path, or what a process that runs it is
+        /// called, which differs where the program was started by a link.
         program: String,
         /// The function.
         function: String,
@@ -289,10 +293,21 @@ fn open(pid: u32, mapping: &Mapping) -> Result<(File, ImageKey), CallsError> {
     }
 }
 
+/// The programs of processes that are called so, whatever the files are called.
+fn started_as(family: &[u32], name: &str) -> BTreeSet<PathBuf> {
+    let short = name.get(..LONGEST_NAME).unwrap_or(name);
+    let called = family.iter().filter(|pid| process::name(**pid) == short);
+    called.filter_map(|pid| process::image(*pid)).collect()
+}
+
 /// Begins of a function in each file of this name.
 fn of_function(family: &[u32], program: &str, function: &str) -> Result<Vec<Place>, CallsError> {
     let all = mapped(family);
-    let is_it = |mapping: &Mapping| [mapping.base_name(), mapping.clean_path()].contains(&program);
+    let started = started_as(family, program);
+    let is_it = |mapping: &Mapping| {
+        [mapping.base_name(), mapping.clean_path()].contains(&program)
+            || started.iter().any(|image| image.as_os_str() == mapping.clean_path())
+    };
     let (mut seen, mut places, mut unfound) = (BTreeSet::new(), Vec::new(), None);
     for (pid, mapping) in all.iter().filter(|(_, mapping)| is_it(mapping)) {
         let (file, key) = open(*pid, mapping)?;
