@@ -1,45 +1,55 @@
-/* A thread in the background that stops all clients from time to time, and works. Treated: it
-   works beside them. */
+/* Every so many operations a thread in the background stops all clients and clears up after them,
+   as a collector of garbage does. Treated: it clears up beside them. */
 #include "specimen.h"
+
+enum { BATCH = 16 }; /* operations that a client counts at a time */
 
 static struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t parked, released;
 	unsigned waiting;
+	_Atomic long left; /* operations until the next time */
 	_Atomic bool wanted;
 } NAME(post) = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
-	0, false};
+	0, 0, false};
 
 APART static void NAME(sweep)(void)
 {
 	burn(options.hold);
 }
 
-static void *NAME(tend)(void *nothing)
+static bool NAME(due)(void)
 {
-	while (!is_stopped()) {
-		pause_for(options.hold / 2);
-		if (options.treated) {
-			NAME(sweep)();
-			continue;
-		}
-		pthread_mutex_lock(&NAME(post).mutex);
-		atomic_store(&NAME(post).wanted, true);
-		while (NAME(post).waiting < options.clients)
+	return atomic_load(&NAME(post).left) <= 0;
+}
+
+APART static void *NAME(tend)(void *nothing)
+{
+	pthread_mutex_lock(&NAME(post).mutex);
+	while (!nothing) {
+		while (!NAME(due)() || (!options.treated && NAME(post).waiting < options.clients))
 			pthread_cond_wait(&NAME(post).parked, &NAME(post).mutex);
 		pthread_mutex_unlock(&NAME(post).mutex);
 		NAME(sweep)();
 		pthread_mutex_lock(&NAME(post).mutex);
-		atomic_store(&NAME(post).wanted, false);
+		atomic_fetch_add(&NAME(post).left, options.size);
+		atomic_store(&NAME(post).wanted, NAME(due)());
 		pthread_cond_broadcast(&NAME(post).released);
-		pthread_mutex_unlock(&NAME(post).mutex);
 	}
 	return nothing;
 }
 
 void NAME(prepare)(void)
 {
+	atomic_store(&NAME(post).left, options.size);
 	start_helper(NAME(tend), NULL);
+}
+
+/* In the twin clients wait only where the thread is a whole round behind. */
+static bool NAME(stopped)(void)
+{
+	return options.treated ? atomic_load(&NAME(post).left) < -(long)options.size
+			       : atomic_load(&NAME(post).wanted);
 }
 
 APART static void NAME(rest)(struct client *me)
@@ -48,15 +58,29 @@ APART static void NAME(rest)(struct client *me)
 	pthread_mutex_lock(&NAME(post).mutex);
 	NAME(post).waiting++;
 	pthread_cond_signal(&NAME(post).parked);
-	while (atomic_load(&NAME(post).wanted))
+	while (NAME(stopped)())
 		pthread_cond_wait(&NAME(post).released, &NAME(post).mutex);
 	NAME(post).waiting--;
 	pthread_mutex_unlock(&NAME(post).mutex);
 	leave(me, 0);
 }
 
+/* Of the client that used up what was left. */
+APART static void NAME(call)(void)
+{
+	pthread_mutex_lock(&NAME(post).mutex);
+	atomic_store(&NAME(post).wanted, true);
+	pthread_cond_signal(&NAME(post).parked);
+	pthread_mutex_unlock(&NAME(post).mutex);
+}
+
 void NAME(operate)(struct client *me)
 {
-	if (atomic_load_explicit(&NAME(post).wanted, memory_order_acquire))
+	if (me->operations % BATCH == BATCH - 1) {
+		long before = atomic_fetch_sub(&NAME(post).left, BATCH);
+		if (before > 0 && before <= BATCH)
+			NAME(call)();
+	}
+	if (NAME(stopped)())
 		NAME(rest)(me);
 }

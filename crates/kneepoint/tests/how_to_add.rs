@@ -144,10 +144,10 @@ fn an_experiment_is_a_file_and_a_variant_is_a_stanza_of_it() {
     fs::write(sandbox.path("own.toml"), recipe).unwrap();
     let ran = sandbox.run(&["run", "own.toml", "--dry-run"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.out.contains("half the rows"), "{ran:?}");
+    assert!(ran.prints("half the rows"), "{ran:?}");
     assert_eq!(sandbox.listed(), ["own.toml"]);
 
     let typed = ["run", "--variant", "fewer rows: set.rows=1000", "--dry-run"];
     let ran = sandbox.run(&typed);
-    assert!(ran.out.contains("fewer rows"), "{ran:?}");
+    assert!(ran.prints("fewer rows"), "{ran:?}");
 }

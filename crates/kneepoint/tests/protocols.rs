@@ -31,8 +31,7 @@ fn a_published_protocol_runs_the_baseline_alone_and_says_so() {
     let protocol = ["run", "published.toml", "--protocol", "published"];
     let plan = sandbox.run(&[&protocol[..], &["--dry-run"]].concat());
     assert!(
-        plan.out.contains("published: 1 s a level, once, after 1 s of warm-up")
-            && plan.code == Some(0),
+        plan.prints("published: 1 s a level, once, after 1 s of warm-up") && plan.code == Some(0),
         "{plan:?}"
     );
     let ran = sandbox.run(&[&protocol[..], &["--out", "run", "--json"]].concat());
@@ -50,7 +49,7 @@ fn a_published_protocol_runs_the_baseline_alone_and_says_so() {
     let counted = sweep.iter().filter(|trial| trial.counts()).count();
     assert_eq!(findings.curve.points.len(), counted, "{findings:?}");
     let reported = sandbox.run(&["report", "run"]);
-    assert!(reported.out.contains("published protocol"), "{reported:?}");
+    assert!(reported.prints("published protocol"), "{reported:?}");
 }
 
 /// A treatment named in the sweep is measured at every level of every block, and a published

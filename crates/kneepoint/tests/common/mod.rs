@@ -85,6 +85,11 @@ impl Ran {
         }
     }
 
+    /// Whether `words` stand in what it printed, wherever its lines break.
+    pub(crate) fn prints(&self, words: &str) -> bool {
+        self.out.split_whitespace().collect::<Vec<_>>().join(" ").contains(words)
+    }
+
     /// What it printed as JSON.
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self) -> T {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
