@@ -225,7 +225,7 @@ static __always_inline void add_wait(struct thread *t, u64 blocked, u64 idle)
 		part->sum.longest = blocked;
 	part->sum.idle += idle;
 	if (t->holder <= H_UNKNOWN)
-		part->sum.holders[t->holder] += 1;
+		part->sum.holders[t->holder] += blocked;
 }
 
 /* Length of the overlap of [begin, end] with the core's open stretch, scaled by the share of it

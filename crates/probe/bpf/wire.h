@@ -68,7 +68,7 @@ enum counter {
 
 struct wait_value {
 	u64 blocked, count, longest, idle;
-	u64 holders[5];
+	u64 holders[5];		/* blocked, by what the holder did when the wait began */
 };
 
 /* The waits of one thread for one thing, until another takes the place. */

@@ -136,7 +136,9 @@ pub struct WaitKey {
     pub syscall: i32,
 }
 
-/// What the holder of a user lock was doing when a thread began to wait for it. Counts.
+/// What the holder of a user lock was doing when a thread began to wait for it, each wait by its
+/// length: one that was preempted is waited for once, for long. Nanoseconds; older run directories
+/// hold numbers of waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holders {
     /// On a core.

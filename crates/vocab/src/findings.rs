@@ -578,6 +578,9 @@ pub struct Collector {
     pub running_check: Option<Ratio>,
     /// The greatest |running check − 1| of a level, and which level.
     pub running_worst: Option<(Level, Ratio)>,
+    /// What `schedstat` has more there for each wait that ended; none where it has less.
+    #[serde(default)]
+    pub running_per_wait: Option<Seconds>,
     /// Runnable by the collector over runnable by `schedstat`.
     pub runnable_check: Option<Ratio>,
     /// Stacks taken.

@@ -20,6 +20,37 @@ const CONDITION: &str = "condition";
 const LEAST_AFTER_WAKE: f64 = 0.25;
 /// A thread that ends so much of the waits is what others wait for.
 const NEARLY_ALL: f64 = 0.8;
+/// Where more operations than this wait for a thread, they go through it; it does not stop them.
+const SELDOM: f64 = 0.25;
+/// Threads that serve no client work for this part of the time that clients wait, at least, where
+/// clients wait for their work.
+const AT_WORK: f64 = 0.5;
+/// A thread that is busy for more than this many times of the time that each client waits does
+/// something for one of them after the other.
+const AT_ONCE: f64 = 1.5;
+
+/// What tells a thread that stops the clients from one that they queue for.
+#[derive(Default)]
+struct Stops {
+    /// Seconds that each client waited.
+    waited: f64,
+    waits: f64,
+    operations: f64,
+    /// CPU seconds of the thread that ends the waits,
+    busy: f64,
+    /// and of all threads that serve no client.
+    helped: f64,
+}
+
+impl Stops {
+    /// Whether clients wait seldom and at once, while threads that serve none of them work.
+    fn hold(&self) -> bool {
+        self.waited > 0.0
+            && self.waits <= SELDOM * self.operations
+            && self.helped >= AT_WORK * self.waited
+            && self.busy <= AT_ONCE * self.waited
+    }
+}
 
 /// The slices of a level with the stack table.
 pub(crate) struct Evidence<'a> {
@@ -172,12 +203,43 @@ impl<'a> Evidence<'a> {
             busy += by_it * used;
         }
         let (name, _) = names.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let share = quotient(ended, all);
+        let (share, busy) = (quotient(ended, all), quotient(busy, ended));
         (share >= NEARLY_ALL).then(|| WokenBy {
             name: name.to_owned(),
             share: Ratio(share),
-            busy: Cores(quotient(busy, ended)),
+            busy: Cores(busy),
+            stops: self.stopped(groups, group, busy),
         })
+    }
+
+    /// Whether a thread that ends the waits of a group and is so `busy` has stopped the clients.
+    fn stopped(&self, groups: &Groups, group: usize, busy: f64) -> bool {
+        let mut stops = Stops::default();
+        for slice in self.slices {
+            let (trial, clients) = (slice.trial, slice.trial.id.level.clients);
+            if clients < 2 {
+                return false;
+            }
+            let length = seconds(trial.window.length);
+            stops.busy += busy * length;
+            stops.operations += trial.throughput().0 * length;
+            for fact in &trial.facts {
+                match fact {
+                    Fact::Wait(wait)
+                        if wait.role == ThreadRole::Client
+                            && groups.of(trial, &wait.key) == Some(group) =>
+                    {
+                        stops.waited += quotient(seconds(wait.blocked), f64::from(clients));
+                        stops.waits += count(wait.count);
+                    }
+                    Fact::ThreadTime(time) if time.role == Some(ThreadRole::Other) => {
+                        stops.helped += seconds(time.running);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        stops.hold()
     }
 
     /// What holders were doing when a wait began, as shares.
@@ -199,5 +261,31 @@ impl<'a> Evidence<'a> {
             HolderState::Unknown,
         ];
         states.into_iter().zip(sums).map(|(state, n)| (state, Ratio(quotient(n, all)))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_stops_all_clients_is_told_from_whom_they_queue_for() {
+        // Four clients wait 0.4 of 10 seconds, all at once, in one of 50 operations.
+        let collector = || Stops {
+            waited: 4.0,
+            waits: 10_000.0,
+            operations: 500_000.0,
+            busy: 4.0,
+            helped: 4.1,
+        };
+        assert!(collector().hold());
+        assert!(
+            !Stops { waits: 500_000.0, ..collector() }.hold(),
+            "each operation goes through it"
+        );
+        assert!(!Stops { busy: 9.0, ..collector() }.hold(), "it serves one after the other");
+        assert!(!Stops { busy: 0.01, helped: 0.1, ..collector() }.hold(), "it only lets them wait");
+        assert!(Stops { busy: 0.2, ..collector() }.hold(), "others work for it");
+        assert!(!Stops { waited: 0.0, ..collector() }.hold(), "nobody waits");
     }
 }

@@ -21,6 +21,9 @@ const GAPING: f64 = 0.02;
 const SHARED_OUT: f64 = 0.1;
 /// Running time that differs more than this from `schedstat` deserves a word.
 const CLOCKS: f64 = 0.03;
+/// So many seconds more at each wake-up are `schedstat`'s own: it counts a core's way out of idling
+/// and the rest of the waker's call to the thread that is woken (docs/method.md).
+const WAKE_UP: f64 = 40e-6;
 /// More disturbed slices than this deserve figures.
 const DISTURBED: f64 = 1.0 / 3.0;
 /// Such slices make the run unusable where others took more than this of capacity.
@@ -357,7 +360,12 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         caveats.add(Warning, 0.3, CaveatReason::FallbackCollector);
     }
     if let Some((level, off)) = collector.running_worst.filter(|(_, off)| off.0 > CLOCKS) {
-        caveats.add(Warning, off.0, CaveatReason::ClocksDiffer { off, level });
+        let per_wait = collector.running_per_wait;
+        let (severity, weight) = match per_wait {
+            Some(more) if more.0 <= WAKE_UP => (Note, 0.05),
+            _ => (Warning, off.0),
+        };
+        caveats.add(severity, weight, CaveatReason::ClocksDiffer { off, level, per_wait });
     }
     if collector.tier.is_some() && collector.stacks == 0 {
         caveats.add(Note, 0.2, CaveatReason::NoStacks);

@@ -6,7 +6,7 @@ use crate::scaling::curve::CONFIDENCE;
 use kneepoint_stats::Interval;
 use kneepoint_stats::interval::mean_interval;
 use kneepoint_vocab::findings::{Collector, Unseen};
-use kneepoint_vocab::units::Ratio;
+use kneepoint_vocab::units::{Ratio, Seconds};
 use kneepoint_vocab::{Estimate, Fact, Level, ThreadTime, Tier, TrialRecord, VariantId};
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ struct Clocks {
     running_reference: f64,
     runnable: f64,
     runnable_reference: f64,
+    /// Waits that ended.
+    waits: f64,
 }
 
 impl Clocks {
@@ -29,6 +31,12 @@ impl Clocks {
             self.runnable += seconds(time.runnable_woken) + seconds(time.runnable_preempted);
             self.runnable_reference += seconds(reference);
         }
+    }
+
+    /// What the reference has more of running time for each wait.
+    fn per_wait(&self) -> Option<Seconds> {
+        let more = self.running_reference - self.running;
+        (more > 0.0 && self.waits > 0.0).then(|| Seconds(more / self.waits))
     }
 }
 
@@ -57,6 +65,9 @@ pub(crate) fn collector(
                     all.add(time);
                     levels.entry(trial.id.level).or_default().add(time);
                 }
+                Fact::Wait(wait) => {
+                    levels.entry(trial.id.level).or_default().waits += count(wait.count);
+                }
                 Fact::Loss(loss) => {
                     let sum = losses.entry(loss.what.clone()).or_default();
                     *sum = sum.saturating_add(loss.count);
@@ -73,6 +84,7 @@ pub(crate) fn collector(
     }
     let (programs, reader) = costs(trials, focus);
     let covered = covered(trials, focus);
+    let running_worst = worst(&levels);
     Collector {
         tier,
         cannot_see: tier.map(cannot_see).unwrap_or_default(),
@@ -82,7 +94,9 @@ pub(crate) fn collector(
         covered,
         on_off_active: on_off.zip(covered).map(|(ratio, covered)| while_active(ratio, covered)),
         running_check: check(all.running, all.running_reference),
-        running_worst: worst(&levels),
+        running_worst,
+        running_per_wait: running_worst
+            .and_then(|(level, _)| levels.get(&level).and_then(Clocks::per_wait)),
         runnable_check: check(all.runnable, all.runnable_reference),
         stacks: taken,
         stacks_complete: (taken > 0).then(|| Ratio(quotient(count(complete), count(taken)))),
@@ -180,6 +194,16 @@ pub(crate) fn completeness<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_schedstat_has_more_is_told_by_wait() {
+        let clocks =
+            |running, waits| Clocks { running, running_reference: 1.1, waits, ..Clocks::default() };
+        let per_wait = clocks(1.0, 10_000.0).per_wait().unwrap();
+        assert!((per_wait.0 - 10e-6).abs() < 1e-12);
+        assert_eq!(clocks(1.2, 10_000.0).per_wait(), None);
+        assert_eq!(clocks(1.0, 0.0).per_wait(), None);
+    }
 
     #[test]
     fn a_loss_falls_in_the_time_that_windows_cover() {

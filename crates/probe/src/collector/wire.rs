@@ -184,7 +184,7 @@ pub(crate) struct WaitSum {
     pub count: u64,
     pub longest: u64,
     pub idle: u64,
-    /// By `enum holder`: not a futex, running, runnable, blocked, unknown.
+    /// Blocked time by `enum holder`: not a futex, running, runnable, blocked, unknown.
     pub holders: [u64; 5],
 }
 

@@ -13,7 +13,7 @@ use std::fmt::Debug;
 /// existed, running, runnable once woken, runnable once preempted, blocked, switches.
 pub(super) type ThreadSums = [u64; 6];
 
-/// blocked, count, longest, idle charged, and five kinds of holders.
+/// blocked, count, longest, idle charged, and blocked by five kinds of holders.
 pub(super) type WaitSums = [u64; 9];
 
 /// Idle, system, generator, Kneepoint, other processes, kernel, idle charged to the scheduler, idle

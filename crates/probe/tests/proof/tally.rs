@@ -100,7 +100,7 @@ fn wait_sums(life: &Life, wait: &Wait, idle: u64, end: u64) -> (WaitId, WaitSums
     let count = u64::from(wait.over.is_some() || wait.woken.is_some());
     let mut sums = [length, count, length, idle, 0, 0, 0, 0, 0];
     if wait.over.is_some() {
-        sums[4 + purpose.holder] = 1;
+        sums[4 + purpose.holder] = length;
     }
     (id, sums)
 }

@@ -141,6 +141,10 @@ fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line>
     if let Some((state, share)) = known.max_by(|a, b| a.1.get().total_cmp(&b.1.get())) {
         parts.push(format!("holder {} {}", state.as_str(), number::plain_percent(*share)));
     }
+    if let Some(by) = &cause.evidence.woken_by {
+        let how = if by.stops { "stopped" } else { "ended" };
+        parts.push(format!("{how} by {}", text::disarm(&by.name)));
+    }
     if let Some(source) = &cause.source {
         parts.push(words::source_line(source));
     }

@@ -18,12 +18,18 @@ pub(crate) fn evidence(evidence: &CauseEvidence) -> String {
         );
     }
     if let Some(by) = &evidence.woken_by {
-        text += &format!(
-            "; one thread, {}, ends {} of the waits and is busy {} of the time",
-            text::disarm(&by.name),
-            sentence::percent(by.share),
-            sentence::percent(Ratio(by.busy.0))
-        );
+        let (name, share) = (text::disarm(&by.name), sentence::percent(by.share));
+        let busy = sentence::percent(Ratio(by.busy.0));
+        text += &if by.stops {
+            format!(
+                "; one thread, {name}, stops the clients (stop-the-world): it ends {share} of the \
+                 waits and is busy {busy} of the time"
+            )
+        } else {
+            format!(
+                "; one thread, {name}, ends {share} of the waits and is busy {busy} of the time"
+            )
+        };
     }
     for device in &evidence.devices {
         let full = if device.full { "the full stage" } else { "not full" };
@@ -262,6 +268,7 @@ mod tests {
                 name: "office".to_owned(),
                 share: Ratio(0.97),
                 busy: Cores(0.64),
+                stops: false,
             }),
             devices: vec![DeviceStage {
                 name: "loop4".to_owned(),
@@ -272,6 +279,8 @@ mod tests {
             workers: vec![DeviceWorker { name: "kworker loop4".to_owned(), cores: Cores(0.4) }],
         };
         let text = evidence(&all);
+        let of_nothing_else =
+            CauseEvidence { served_by: None, devices: Vec::new(), workers: Vec::new(), ..all };
         for part in [
             "; the waits are for a device, and kworker loop0 is saturated (98 % of a core), which \
              serves them",
@@ -281,5 +290,12 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+        let stops =
+            WokenBy { name: "tend".to_owned(), share: Ratio(0.93), busy: Cores(0.4), stops: true };
+        assert_eq!(
+            evidence(&CauseEvidence { woken_by: Some(stops), ..of_nothing_else }),
+            "1 of 2 cores idle while a thread was already woken for them; one thread, tend, stops \
+             the clients (stop-the-world): it ends 93 % of the waits and is busy 40 % of the time"
+        );
     }
 }

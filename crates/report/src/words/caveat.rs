@@ -5,7 +5,7 @@ use super::limits::{bottleneck, remedy, saturated_thread};
 use super::stalls::stalled;
 use crate::number::sentence;
 use kneepoint_vocab::findings::{CaveatReason, Disturbance, Regimes, Stall, Unseen};
-use kneepoint_vocab::{Estimate, Level, Ratio};
+use kneepoint_vocab::{Estimate, Level, Ratio, Seconds};
 
 /// Of a run, in one sentence.
 pub(crate) fn of_run(reason: &CaveatReason) -> String {
@@ -64,7 +64,7 @@ pub(crate) fn of_run(reason: &CaveatReason) -> String {
             nameless(module, build_ids, *on_cpu, *waits)
         }
         Is::FallbackCollector => fixed(FALLBACK),
-        Is::ClocksDiffer { off, level } => clocks_differ(*off, *level),
+        Is::ClocksDiffer { off, level, per_wait } => clocks_differ(*off, *level, *per_wait),
         Is::NoStacks => fixed(NO_STACKS),
         Is::CutStacks { complete } => cut_stacks(*complete),
         Is::LostEvents { losses } => lost_events(losses),
@@ -341,10 +341,17 @@ fn nameless(
     )
 }
 
-fn clocks_differ(off: Ratio, level: Level) -> String {
+fn clocks_differ(off: Ratio, level: Level, per_wait: Option<Seconds>) -> String {
+    let why = per_wait.map_or_else(String::new, |more| {
+        format!(
+            ": schedstat has {} more for each wait, since it counts a core's way out of idling to \
+             the thread that is woken",
+            sentence::duration(more)
+        )
+    });
     format!(
-        "Running time differs from the kernel's schedstat by {} at {}; the ledgers rest on the \
-         switches that the collector saw.",
+        "Running time differs from the kernel's schedstat by {} at {}{why}; the ledgers rest on \
+         the switches that the collector saw.",
         sentence::percent(off),
         clients(level)
     )

@@ -302,6 +302,7 @@ fn collector() -> Collector {
         on_off_active: Some(Estimate::of(0.972, 0.948, 0.997)),
         running_check: Some(Ratio(0.9987)),
         running_worst: Some((level(16), Ratio(0.0041))),
+        running_per_wait: None,
         runnable_check: Some(Ratio(1.012)),
         stacks: 48_211,
         stacks_complete: Some(Ratio(0.983)),

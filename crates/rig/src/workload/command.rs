@@ -143,6 +143,7 @@ impl Configured for Settings {
             variant: !own.contains(&setup.variant.0.as_str()),
             most: setup.max_clients,
             run: None,
+            place: None,
             counted_by: None,
         }))
     }
@@ -170,6 +171,8 @@ struct Commanded {
     instance: Instance,
     most: u32,
     run: Option<Run>,
+    /// Where clients stand among helpers as busy, once that was seen.
+    place: Option<working::Place>,
     /// The count that another program tells, where operations are counted by that.
     count: Option<Count>,
     /// Whether it is a variant, which has to show what it is.
@@ -340,7 +343,7 @@ impl System for Commanded {
             return None;
         }
         let run = self.run.as_mut()?;
-        working::workers_now(&mut run.process, clients)
+        working::workers_now(&mut run.process, clients, &mut self.place)
     }
 
     fn working(&mut self) -> anyhow::Result<bool> {

@@ -4,7 +4,7 @@ use super::{Regimes, Stall};
 use crate::estimate::Estimate;
 use crate::instruments::Bottleneck;
 use crate::plan::Level;
-use crate::units::{Cores, Ratio};
+use crate::units::{Cores, Ratio, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -257,6 +257,8 @@ pub enum CaveatReason {
         off: Ratio,
         /// At worst here.
         level: Level,
+        /// What `schedstat` has more for each wait; none where it has less.
+        per_wait: Option<Seconds>,
     },
     /// No stacks were taken.
     NoStacks,

@@ -105,6 +105,10 @@ pub struct WokenBy {
     pub share: Ratio,
     /// Cores that it used.
     pub busy: Cores,
+    /// Whether it stops the clients: most operations do without such a wait, and the clients that
+    /// wait do so at once, while it or another thread that serves none of them works.
+    #[serde(default)]
+    pub stops: bool,
 }
 
 /// What a wait costs.

@@ -2,6 +2,7 @@
 
 use crate::process::Process;
 use anyhow::Context as _;
+use kneepoint_machine::proc::schedstat::SchedStat;
 use kneepoint_machine::proc::tasks;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ pub(super) fn look(clients: u32) -> Duration {
 
 /// How often it is looked whether clients that work can be distinguished from others.
 const GLANCE: Duration = Duration::from_millis(20);
+/// So many looks have to find the same clients where others use CPU too: of those who share a core
+/// some have not had their turn in the first.
+const LOOKS: u32 = 3;
 /// The most that is looked so, on a busy machine,
 const TIMEOUT: Duration = Duration::from_millis(100);
 /// and for each client more: those that share one lock, such as that of an interpreter, take turns
@@ -33,17 +37,30 @@ pub(super) fn longest_look(clients: u32) -> Duration {
 
 /// The same of clients that are at work: as soon as each has used CPU. What was busy at the start
 /// may have been the start itself, as with a thread that starts the others and waits for them.
-pub(super) fn workers_now(process: &mut Process, clients: u32) -> Option<Vec<u32>> {
+/// Where helpers are as busy as clients, those are the clients that are alike (see [`Place`]).
+pub(super) fn workers_now(
+    process: &mut Process,
+    clients: u32,
+    place: &mut Option<Place>,
+) -> Option<Vec<u32>> {
     let begun = Instant::now();
     let before = running(process.pid());
+    let (mut found, mut looks) = (Vec::new(), 0);
     loop {
         std::thread::sleep(GLANCE);
         if process.ended().is_some() {
             return None;
         }
-        let found = busiest(used_since(&before, &running(process.pid())), clients as usize);
-        if !found.is_empty() || begun.elapsed() >= longest_look(clients) {
+        let tasks = used_since(&before, &running(process.pid()));
+        let now = busiest(&tasks, clients as usize);
+        looks = if now == found { looks + 1 } else { 1 };
+        found = now;
+        let alone = tasks.len() == clients as usize;
+        if !found.is_empty() && (alone || looks >= LOOKS) {
             return Some(found);
+        }
+        if begun.elapsed() >= longest_look(clients) {
+            return Some(alike(&tasks, clients as usize, place));
         }
     }
 }
@@ -60,14 +77,25 @@ pub(super) fn workers(process: &mut Process, clients: u32) -> Vec<u32> {
         return Vec::new();
     }
     let after = running(process.pid());
-    busiest(used_since(&before, &after), clients as usize)
+    busiest(&used_since(&before, &after), clients as usize)
 }
 
-/// Threads that used CPU between two looks, and how much.
-fn used_since(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>) -> Vec<(u32, u64)> {
-    let used = |(tid, spent): (&u32, &u64)| {
-        let used = spent.saturating_sub(*before.get(tid).unwrap_or(&0));
-        (used > 0).then_some((*tid, used))
+/// A thread that used CPU between two looks.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    tid: u32,
+    /// CPU, ns.
+    used: u64,
+    /// Times that it got a core.
+    turns: u64,
+}
+
+/// Threads that used CPU between two looks, the oldest first.
+fn used_since(before: &BTreeMap<u32, SchedStat>, after: &BTreeMap<u32, SchedStat>) -> Vec<Task> {
+    let used = |(tid, now): (&u32, &SchedStat)| {
+        let since = now.since(before.get(tid).copied().unwrap_or_default());
+        let task = Task { tid: *tid, used: since.running, turns: since.slices };
+        (task.used > 0).then_some(task)
     };
     after.iter().filter_map(used).collect()
 }
@@ -75,10 +103,10 @@ fn used_since(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>) -> Vec<(u
 /// How many times as much CPU as the busiest helper the idlest client must have used.
 const APART: u64 = 3;
 
-/// The busiest `clients` of some threads with the CPU time that each used, in the order given;
-/// none where there are too few, or where the next one behind them was nearly as busy.
-fn busiest(threads: Vec<(u32, u64)>, clients: usize) -> Vec<u32> {
-    let mut times: Vec<u64> = threads.iter().map(|(_, used)| *used).collect();
+/// The busiest `clients` of some threads, in the order given; none where there are too few, or the
+/// next one behind them was nearly as busy.
+fn busiest(tasks: &[Task], clients: usize) -> Vec<u32> {
+    let mut times: Vec<u64> = tasks.iter().map(|task| task.used).collect();
     times.sort_unstable_by(|a, b| b.cmp(a));
     let Some(least) = clients.checked_sub(1).and_then(|last| times.get(last)).copied() else {
         return Vec::new();
@@ -86,13 +114,69 @@ fn busiest(threads: Vec<(u32, u64)>, clients: usize) -> Vec<u32> {
     if times.get(clients).is_some_and(|helper| helper.saturating_mul(APART) > least) {
         return Vec::new();
     }
-    threads.into_iter().filter(|(_, used)| *used >= least).map(|(tid, _)| tid).collect()
+    tasks.iter().filter(|task| task.used >= least).map(|task| task.tid).collect()
 }
 
-/// CPU time of every thread of a family, in ns.
-fn running(root: u32) -> BTreeMap<u32, u64> {
+/// Where clients stand among the threads that work, the oldest first, in a program whose helpers
+/// are as busy as they are: one after the other, behind so many helpers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    before: usize,
+    helpers: usize,
+}
+
+/// How many times as unlike any other row of threads must be for one to be the clients'.
+const UNLIKE: f64 = 3.0;
+
+/// The clients among helpers as busy as they are: threads that began one after the other and are
+/// much more alike than any others that did, in CPU and in how often they got a core. What several
+/// clients showed holds for one client, who is like himself whoever he is, and where the others
+/// are not alike just then. None where nothing shows them.
+fn alike(tasks: &[Task], clients: usize, place: &mut Option<Place>) -> Vec<u32> {
+    let Some(helpers) = tasks.len().checked_sub(clients).filter(|helpers| *helpers > 0) else {
+        return Vec::new();
+    };
+    if let Some(before) = most_alike(tasks, clients) {
+        *place = Some(Place { before, helpers });
+    }
+    let known = place.filter(|place| place.helpers == helpers);
+    known.map_or_else(Vec::new, |place| {
+        tasks[place.before..place.before + clients].iter().map(|task| task.tid).collect()
+    })
+}
+
+/// Where the row of `clients` threads begins that are more alike than those of any other row.
+fn most_alike(tasks: &[Task], clients: usize) -> Option<usize> {
+    if clients < 2 {
+        return None;
+    }
+    let mut rows: Vec<(f64, usize)> = tasks.windows(clients).map(unlikeness).zip(0..).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    match rows.as_slice() {
+        [(least, before), (next, _), ..] if *next >= UNLIKE * least => Some(*before),
+        _ => None,
+    }
+}
+
+/// How many times as much as the least of some threads the greatest has, of CPU times of turns; at
+/// least 1.
+fn unlikeness(tasks: &[Task]) -> f64 {
+    /// Less than this is as good as none: a look ends within somebody's turn.
+    const MILLISECOND: u64 = 1_000_000;
+    const TURNS: u64 = 5;
+    #[allow(clippy::cast_precision_loss, reason = "times of a look")]
+    let ratio = |of: fn(&Task) -> u64, floor: u64| {
+        let all = || tasks.iter().map(of);
+        let (most, least) = (all().max().unwrap_or(0), all().min().unwrap_or(0));
+        (most + floor) as f64 / (least + floor) as f64
+    };
+    ratio(|task| task.used, MILLISECOND) * ratio(|task| task.turns, TURNS)
+}
+
+/// What every thread of a family did so far.
+fn running(root: u32) -> BTreeMap<u32, SchedStat> {
     let counts = tasks::counts(&tasks::family(&[root]));
-    counts.into_iter().map(|(tid, (_, counted))| (tid, counted.running)).collect()
+    counts.into_iter().map(|(tid, (_, counted))| (tid, counted)).collect()
 }
 
 /// Sees a process end, without ending its guard's hold of the process id.
@@ -119,15 +203,57 @@ pub(super) fn watch(process: &Process) -> anyhow::Result<JoinHandle<Instant>> {
 mod tests {
     use super::*;
 
+    fn tasks(used: &[(u32, u64)]) -> Vec<Task> {
+        used.iter().map(|(tid, used)| Task { tid: *tid, used: *used, turns: 1 }).collect()
+    }
+
     #[test]
     fn the_busiest_threads_are_the_clients_beside_helpers() {
-        let helped = vec![(10, 40), (11, 9_000), (12, 3_000), (13, 10), (14, 8_000)];
-        assert_eq!(busiest(helped.clone(), 3), [11, 12, 14]);
+        let helped = tasks(&[(10, 40), (11, 9_000), (12, 3_000), (13, 10), (14, 8_000)]);
+        assert_eq!(busiest(&helped, 3), [11, 12, 14]);
         // Between two of like size nobody can draw a line.
-        assert!(busiest(helped.clone(), 1).is_empty());
-        assert!(busiest(helped, 6).is_empty());
-        assert!(busiest(Vec::new(), 1).is_empty());
-        assert_eq!(busiest(vec![(1, 5), (2, 900)], 2), [1, 2]);
-        assert!(busiest(vec![(1, 7), (2, 7), (3, 7)], 2).is_empty());
+        assert!(busiest(&helped, 1).is_empty());
+        assert!(busiest(&helped, 6).is_empty());
+        assert!(busiest(&[], 1).is_empty());
+        assert_eq!(busiest(&tasks(&[(1, 5), (2, 900)]), 2), [1, 2]);
+        assert!(busiest(&tasks(&[(1, 7), (2, 7), (3, 7)]), 2).is_empty());
+    }
+
+    /// CPU in ms and turns of threads numbered from 20 on.
+    fn looked_at(tasks: &[(u64, u64)]) -> Vec<Task> {
+        let task = |(tid, (ms, turns)): (u32, &(u64, u64))| Task {
+            tid,
+            used: ms * 1_000_000,
+            turns: *turns,
+        };
+        (20..).zip(tasks).map(task).collect()
+    }
+
+    #[test]
+    fn clients_beside_helpers_as_busy_are_those_who_are_alike() {
+        let mut place = None;
+        // One that intrudes half of the time, then four that queue for a lock.
+        let several = looked_at(&[(70, 35), (30, 300), (31, 280), (64, 520), (55, 500)]);
+        assert!(busiest(&several, 4).is_empty());
+        assert_eq!(alike(&several, 4, &mut place), [21, 22, 23, 24]);
+        assert_eq!(place, Some(Place { before: 1, helpers: 1 }));
+        // One client is told by where he stands,
+        let one = looked_at(&[(70, 35), (60, 20)]);
+        assert_eq!(alike(&one, 1, &mut place), [21]);
+        assert!(alike(&one, 1, &mut None).is_empty());
+        // and only where there are as many helpers as there were.
+        assert!(alike(&looked_at(&[(70, 35), (60, 20), (60, 20)]), 1, &mut place).is_empty());
+    }
+
+    #[test]
+    fn threads_of_which_none_stand_out_are_no_clients() {
+        let mut place = None;
+        let all_alike = looked_at(&[(40, 100), (41, 95), (39, 110), (42, 100)]);
+        assert!(alike(&all_alike, 3, &mut place).is_empty());
+        let by_turns = looked_at(&[(40, 100), (5, 900), (40, 100), (5, 900)]);
+        assert!(alike(&by_turns, 2, &mut place).is_empty());
+        assert!(alike(&all_alike, 4, &mut place).is_empty(), "no helper");
+        assert!(alike(&[], 2, &mut place).is_empty());
+        assert_eq!(place, None);
     }
 }
