@@ -1,5 +1,5 @@
 /* Every so many operations a thread in the background stops all clients and clears up after them,
-   as a collector of garbage does. Treated: it clears up beside them. */
+   as a collector of garbage does. Treated: each client clears up after its own. */
 #include "specimen.h"
 
 enum { BATCH = 16 }; /* operations that a client counts at a time */
@@ -16,24 +16,19 @@ static struct {
 APART static void NAME(sweep)(void)
 {
 	burn(options.hold);
-}
-
-static bool NAME(due)(void)
-{
-	return atomic_load(&NAME(post).left) <= 0;
+	atomic_fetch_add(&NAME(post).left, options.size);
 }
 
 APART static void *NAME(tend)(void *nothing)
 {
 	pthread_mutex_lock(&NAME(post).mutex);
 	while (!nothing) {
-		while (!NAME(due)() || (!options.treated && NAME(post).waiting < options.clients))
+		while (!atomic_load(&NAME(post).wanted) || NAME(post).waiting < options.clients)
 			pthread_cond_wait(&NAME(post).parked, &NAME(post).mutex);
 		pthread_mutex_unlock(&NAME(post).mutex);
 		NAME(sweep)();
 		pthread_mutex_lock(&NAME(post).mutex);
-		atomic_fetch_add(&NAME(post).left, options.size);
-		atomic_store(&NAME(post).wanted, NAME(due)());
+		atomic_store(&NAME(post).wanted, false);
 		pthread_cond_broadcast(&NAME(post).released);
 	}
 	return nothing;
@@ -45,20 +40,13 @@ void NAME(prepare)(void)
 	start_helper(NAME(tend), NULL);
 }
 
-/* In the twin clients wait only where the thread is a whole round behind. */
-static bool NAME(stopped)(void)
-{
-	return options.treated ? atomic_load(&NAME(post).left) < -(long)options.size
-			       : atomic_load(&NAME(post).wanted);
-}
-
 APART static void NAME(rest)(struct client *me)
 {
 	enter(me);
 	pthread_mutex_lock(&NAME(post).mutex);
 	NAME(post).waiting++;
 	pthread_cond_signal(&NAME(post).parked);
-	while (NAME(stopped)())
+	while (atomic_load(&NAME(post).wanted))
 		pthread_cond_wait(&NAME(post).released, &NAME(post).mutex);
 	NAME(post).waiting--;
 	pthread_mutex_unlock(&NAME(post).mutex);
@@ -76,11 +64,16 @@ APART static void NAME(call)(void)
 
 void NAME(operate)(struct client *me)
 {
+	if (options.treated) {
+		if (me->operations % options.size == options.size - 1)
+			NAME(sweep)();
+		return;
+	}
 	if (me->operations % BATCH == BATCH - 1) {
 		long before = atomic_fetch_sub(&NAME(post).left, BATCH);
 		if (before > 0 && before <= BATCH)
 			NAME(call)();
 	}
-	if (NAME(stopped)())
+	if (atomic_load_explicit(&NAME(post).wanted, memory_order_acquire))
 		NAME(rest)(me);
 }
