@@ -1,6 +1,7 @@
 //! The fallback tier: no privilege needed for processes of the same user. A thread of our own
-//! reads `/proc/PID/task/TID/syscall` about 100 times a second; `schedstat` at both edges says
-//! exactly how long each thread ran and was runnable, and the readings say what the rest was for.
+//! reads `/proc/PID/task/TID/syscall`, of few threads 100 times a second, of many some 1,000 files
+//! a second in all; `schedstat` at both edges says exactly how long each thread ran and was
+//! runnable, and the readings say what the rest was for.
 //!
 //! It cannot see single waits, wakers, kernel locks or the life of short threads.
 
@@ -23,10 +24,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Asked interval of the readings; late ones weigh more.
+/// Asked interval of the readings where threads are few; late ones weigh more.
 const INTERVAL: Duration = Duration::from_millis(10);
+/// The same for each thread, where they are many: what is read takes time from what is measured,
+/// and a share that all readings of a window tell is as good, however they lie in it.
+const INTERVAL_EACH: Duration = Duration::from_millis(1);
+/// The longest, so that a window has some of each thread.
+const LONGEST: Duration = Duration::from_millis(100);
 /// Readings between two looks for new threads.
-const RESCAN: u32 = 5;
+const RESCAN: u64 = 5;
 
 /// The `/proc` collector.
 pub(crate) struct FallbackCollector {
@@ -139,10 +145,8 @@ fn assemble(
     facts.extend(ledger.waits.into_values().map(Fact::Wait));
     facts.push(Fact::CoreTime(cores));
     facts.extend(offcpu::on_cpu(&stacks.on_cpu, running).into_iter().map(Fact::Stack));
-    let asked = length / u64::try_from(INTERVAL.as_nanos()).unwrap_or(1);
-    let late = asked.saturating_sub(u64::from(readings.ticks));
     for (what, count, of) in [
-        ("/proc readings that came late", late, asked),
+        ("/proc readings that came late", readings.late, readings.ticks + readings.late),
         ("stack records lost", stacks.lost, stacks.taken + stacks.lost),
         ("stacks truncated", stacks.truncated, stacks.taken),
     ] {
@@ -200,7 +204,10 @@ struct Read {
 #[derive(Debug, Default)]
 struct Readings {
     threads: BTreeMap<u32, Read>,
-    ticks: u32,
+    /// How often all threads were read.
+    ticks: u64,
+    /// How often they were not when they should have been.
+    late: u64,
 }
 
 struct Followed {
@@ -218,8 +225,10 @@ fn read_until(stop: &AtomicBool, roots: &[u32], begin: u64) -> Readings {
         if readings.ticks.is_multiple_of(RESCAN) {
             follow_new(roots, &mut followed);
         }
-        std::thread::sleep(INTERVAL);
+        let interval = interval(followed.len());
+        std::thread::sleep(interval);
         let now = sys::monotonic();
+        readings.late += missed(now - before, interval);
         followed.retain(|tid, thread| {
             let state = state_of(thread, &mut links);
             let Some(state) = state else { return false };
@@ -230,6 +239,18 @@ fn read_until(stop: &AtomicBool, roots: &[u32], begin: u64) -> Readings {
         before = now;
     }
     readings
+}
+
+/// Between two readings of so many threads.
+fn interval(threads: usize) -> Duration {
+    let each = INTERVAL_EACH * u32::try_from(threads).unwrap_or(u32::MAX);
+    each.clamp(INTERVAL, LONGEST)
+}
+
+/// Readings that should have been made in the time that one took, beside it.
+fn missed(took: u64, interval: Duration) -> u64 {
+    let asked = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+    (took / asked.max(1)).saturating_sub(1)
 }
 
 fn follow_new(roots: &[u32], followed: &mut BTreeMap<u32, Followed>) {
@@ -402,10 +423,19 @@ mod tests {
     }
 
     #[test]
+    fn many_threads_are_read_less_often() {
+        assert_eq!([0, 10, 11].map(interval).map(|at| at.as_millis()), [10, 10, 11]);
+        assert_eq!(interval(1_000_000), LONGEST);
+        let ms = |ms: u64| missed(ms * 1_000_000, Duration::from_millis(20));
+        assert_eq!([0, 19, 20, 39, 40, 61].map(ms), [0, 0, 0, 0, 1, 2]);
+    }
+
+    #[test]
     fn idle_goes_to_waits_in_proportion() {
         let readings = Readings {
             threads: BTreeMap::from([(5, read(&[(Some(1), 300), (Some(2), 100), (None, 600)]))]),
             ticks: 1,
+            late: 0,
         };
         let before = BTreeMap::from([(5, (1, SchedStat::default()))]);
         let counts = SchedStat { running: 500, runnable: 100, slices: 2 };
@@ -424,7 +454,8 @@ mod tests {
             states in prop::collection::vec((prop::option::of(0_u64..4), 1_u64..500), 1..6),
             known: bool,
         ) {
-            let readings = Readings { threads: BTreeMap::from([(5, read(&states))]), ticks: 1 };
+            let threads = BTreeMap::from([(5, read(&states))]);
+            let readings = Readings { threads, ticks: 1, late: 0 };
             let before = BTreeMap::from([(5, (1, SchedStat::default()))]);
             let counts = SchedStat { running, runnable, slices: 2 };
             let after = if known { BTreeMap::from([(5, (1, counts))]) } else { BTreeMap::new() };

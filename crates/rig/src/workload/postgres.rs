@@ -26,7 +26,7 @@ use crate::{placement, priority};
 use anyhow::{Context as _, ensure};
 use factors::Factors;
 use kneepoint_vocab::{Clients, CountCheck};
-use log::{Edge, Log};
+use log::{Edge, Log, Sampling};
 use pgbench::{Extent, Report};
 use programs::Programs;
 use rustix::process::Signal;
@@ -141,6 +141,7 @@ impl Configured for Configuration {
             programs,
             settings,
             overhead: Overhead::default(),
+            sampling: Sampling::default(),
             most_clients: clients,
             undo: setup.undo.clone(),
             timeout: self.timeout,
@@ -224,6 +225,8 @@ struct Cluster {
     programs: Programs,
     settings: Settings,
     overhead: Overhead,
+    /// As the slice before asks for it.
+    sampling: Sampling,
     most_clients: u32,
     undo: Undo,
     timeout: Duration,
@@ -269,7 +272,7 @@ impl Cluster {
         let cores = if cpus.is_empty() { placement::allowed().len() } else { cpus.len() };
         let threads = drive.clients.min(u32::try_from(cores.max(1)).unwrap_or(u32::MAX));
         let mut arguments = self.script(drive.clients, threads, Extent::Seconds(seconds));
-        arguments.extend(log::arguments(self.server.home().path()));
+        arguments.extend(log::arguments(self.server.home().path(), self.sampling));
         let started = Edge::now();
         let mut generator = self.pgbench(&arguments, cpus)?;
         let backends = self.server.await_backends(&mut generator, drive.clients)?;
@@ -277,7 +280,8 @@ impl Cluster {
             priority::raise_other(*backend);
             placement::pin(*backend, &drive.cpus.system)?;
         }
-        let log = Log::of(self.server.home().path(), generator.pid(), threads, started);
+        let home = self.server.home().path();
+        let log = Log::of(home, generator.pid(), threads, started, self.sampling);
         let begun = Edge::now();
         let clients = drive.clients;
         let run = Run { generator, clients, before, log, begun, opened: None, closed: None };
@@ -399,16 +403,15 @@ impl System for Cluster {
         // Both counts are of the whole run: a backend adds what it has done when it ends.
         let counts = self.cross_check(&run, &report)?;
         run.log.read()?;
-        ensure!(
-            run.log.transactions() == report.transactions,
-            "pgbench reports {} transactions and logs {}; no number",
-            report.transactions,
-            run.log.transactions()
-        );
+        run.log.check(report.transactions, run.clients)?;
         let opened = run.opened.with_context(|| format!("{NAME}: no window was opened"))?;
         let done = run.log.between(&opened, &closed, run.clients)?;
+        let operations: u64 = done.per_client.iter().sum();
+        #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
+        let rate = operations as f64 / done.over.seconds().0;
+        self.sampling = Sampling::of(rate);
         Ok(SliceOutput {
-            operations: done.per_client.iter().sum(),
+            operations,
             counted_over: done.over,
             per_client: done.per_client,
             latency: done.latency,
