@@ -8,6 +8,7 @@ mod build;
 mod check;
 mod live;
 mod names;
+mod others;
 #[cfg(test)]
 mod recorded;
 mod run;
@@ -18,7 +19,7 @@ mod truth;
 
 use anyhow::{Context, Result, bail, ensure};
 use build::Form;
-pub(crate) use live::live;
+pub(crate) use live::{Missed, live};
 use score::{Outcome, Scored};
 use specimen::Specimen;
 use std::fs;
@@ -57,7 +58,9 @@ struct Options {
 /// A specimen cannot be built, or does nothing.
 pub(crate) fn run(flags: &[&str]) -> Result<()> {
     if flags == ["--live"] {
-        return live();
+        let missed = live()?;
+        ensure!(missed.is_empty(), "not diagnosed: {}", texts(&missed));
+        return Ok(());
     }
     let options = parse(flags)?;
     let mut specimens = Specimen::all(&crate::root().join("specimens"))?;
@@ -82,6 +85,11 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
         None => take_all(&options, &specimens)?,
     };
     report(&options, &scored)
+}
+
+/// All of them, in a line.
+pub(crate) fn texts(missed: &[Missed]) -> String {
+    missed.iter().map(Missed::to_string).collect::<Vec<_>>().join(" | ")
 }
 
 fn check_all(options: &Options, specimens: &[Specimen]) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Every check in one command; ends with what passed, what failed and what was skipped.
 
+use crate::accuracy::{self, Missed};
 use crate::again::{Failed, Failures};
 use crate::bpf;
 use crate::faults;
@@ -67,18 +68,18 @@ pub(crate) fn run(with_setup: bool) -> Result<()> {
     timed("tidy", &mut failed, crate::tidy);
     timed("bpf", &mut failed, || object(&mut tally));
     timed("skips", &mut failed, || skips(&tally));
-    if !failed.is_empty() {
-        println!("failed: {}", failed.join(", "));
+    for failure in &failed {
+        println!("FAILED {failure}");
     }
-    for test in tally.unsteady() {
-        println!("UNSTEADY {test}: failed beside other work, passed alone");
+    for how in tally.unsteady() {
+        println!("UNSTEADY {how}");
     }
     println!("{}", tally.closing_line());
     if failed.is_empty() { Ok(()) } else { bail!("not fit to land") }
 }
 
 /// Runs one step and prints its outcome and how long it took.
-fn timed(name: &'static str, failed: &mut Vec<&'static str>, work: impl FnOnce() -> Result<()>) {
+fn timed(name: &str, failed: &mut Vec<String>, work: impl FnOnce() -> Result<()>) {
     println!("== {name}");
     let begin = Instant::now();
     let outcome = work();
@@ -87,7 +88,7 @@ fn timed(name: &'static str, failed: &mut Vec<&'static str>, work: impl FnOnce()
         Ok(()) => println!("== {name}: ok, {seconds:.1} s"),
         Err(error) => {
             println!("== {name}: FAILED, {seconds:.1} s: {error:#}");
-            failed.push(name);
+            failed.push(format!("{name}: {error:#}"));
         }
     }
 }
@@ -178,16 +179,28 @@ fn left(begin: Instant) -> Duration {
     LONGEST.saturating_sub(begin.elapsed())
 }
 
-/// A few specimens live, where the full collector can be had.
+/// A few specimens live, where the full collector can be had. A machine with other work on it may
+/// show one of them as something else.
 fn specimens(tally: &mut Tally, left: Duration) -> Result<()> {
     if left < SPECIMENS {
         tally.skip_outside("specimens live", "the tests took so long that no time is left");
         return Ok(());
     }
-    if require::can_collect() {
-        return crate::accuracy::live();
+    if !require::can_collect() {
+        tally.skip_outside("specimens live", "bpf is missing: no root, or a kernel without BTF");
+        return Ok(());
     }
-    tally.skip_outside("specimens live", "bpf is missing: no root, or a kernel without BTF");
+    let missed = accuracy::live()?;
+    let texts = accuracy::texts(&missed);
+    match missed.len() {
+        0 => {}
+        1 => tally.in_part(format!("specimen {texts}")),
+        _ if missed.iter().all(Missed::is_disturbed) => {
+            println!("{texts}");
+            tally.skip_outside("specimens live", "others use too much of the cores");
+        }
+        _ => bail!("not diagnosed: {texts}"),
+    }
     Ok(())
 }
 

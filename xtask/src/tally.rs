@@ -21,7 +21,7 @@ pub(crate) struct Tally {
     /// Skipped checks that are no tests of the harness.
     outside: usize,
     in_successes: bool,
-    /// Tests that failed at first and passed alone.
+    /// Checks that passed in part, and how.
     unsteady: Vec<String>,
 }
 
@@ -77,10 +77,16 @@ impl Tally {
     pub(crate) fn passed_alone(&mut self, tests: &[String]) {
         self.failed = self.failed.saturating_sub(tests.len());
         self.passed += tests.len();
-        self.unsteady.extend_from_slice(tests);
+        let alone = |test| format!("{test}: failed beside other work, passed alone");
+        self.unsteady.extend(tests.iter().map(alone));
     }
 
-    /// The tests that failed and passed alone.
+    /// A check that passed in part.
+    pub(crate) fn in_part(&mut self, how: String) {
+        self.unsteady.push(how);
+    }
+
+    /// The checks that passed in part, and how.
     pub(crate) fn unsteady(&self) -> &[String] {
         &self.unsteady
     }
@@ -167,7 +173,9 @@ mod tests {
         let (mut tally, _) = tally("test result: FAILED. 3 passed; 1 failed; 0 ignored\n");
         tally.passed_alone(&["slow".to_owned()]);
         assert_eq!(tally.closing_line(), "4 passed, 0 failed, 0 skipped");
-        assert_eq!(tally.unsteady(), ["slow"]);
+        assert_eq!(tally.unsteady(), ["slow: failed beside other work, passed alone"]);
+        tally.in_part("one of three".to_owned());
+        assert_eq!(tally.unsteady()[1], "one of three");
     }
 
     #[test]

@@ -78,12 +78,21 @@ fn focus(findings: &Value) -> u64 {
 
 /// One specimen in one form, with names, sizes and levels of its own.
 pub(super) fn take(options: &Options, specimen: &Specimen, form: Form, number: u64) -> Scored {
-    let run = Run { options, specimen, folder: options.out.join(format!("{number:04}")) };
+    let run = Run { options, specimen, folder: numbered(&options.out, number) };
     let mut generator = Generator::new(options.seed.wrapping_mul(1_000_003).wrapping_add(number));
     let mut kept =
         Kept { specimen: specimen.name.clone(), form: form.as_str().to_owned(), ..Kept::default() };
     let findings = run.take(form, &mut generator, &mut kept);
     kept.scored(specimen, findings)
+}
+
+/// Run directory of the run with this number.
+pub(super) fn directory(out: &Path, number: u64) -> PathBuf {
+    numbered(out, number).join(DIRECTORY)
+}
+
+fn numbered(out: &Path, number: u64) -> PathBuf {
+    out.join(format!("{number:04}"))
 }
 
 /// Judges the runs that an earlier call has kept in a folder by what the program says of their run

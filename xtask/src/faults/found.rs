@@ -25,6 +25,9 @@ pub(super) struct Found {
     pub(super) wrong: Vec<String>,
 }
 
+/// So many things of a list are told: what a killed server leaves fills pages.
+const TOLD: usize = 2;
+
 /// What the lists are called, as columns.
 const COLUMNS: [&str; 7] = ["left", "after recover", "torn", "invented", "panics", "slow", "wrong"];
 
@@ -34,10 +37,14 @@ impl Found {
         [before, after, torn, invented, panics, slow, wrong]
     }
 
-    /// Each thing that was found, behind what it is called.
-    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        let lists = COLUMNS.into_iter().zip(self.lists());
-        lists.flat_map(|(column, list)| list.iter().map(move |what| (column, what)))
+    /// The first things of each list, behind what it is called, and how many more there are.
+    pub(super) fn told(&self) -> impl Iterator<Item = (&'static str, String)> {
+        COLUMNS.into_iter().zip(self.lists()).flat_map(|(column, list)| {
+            let more = list.len().saturating_sub(TOLD);
+            let more = (more > 0).then(|| format!("and {more} more"));
+            let first = list.iter().take(TOLD).cloned();
+            first.chain(more).map(move |what| (column, what))
+        })
     }
 
     /// Whether nothing is wrong. What is left until somebody recovers is not: where the guardian
@@ -106,6 +113,15 @@ mod tests {
     }
 
     #[test]
+    fn of_a_long_list_the_first_are_told() {
+        let before = ["a", "b", "c", "d"].map(ToOwned::to_owned).to_vec();
+        let found = Found { before, slow: one("x"), ..Found::default() };
+        let told: Vec<_> = found.told().collect();
+        let told: Vec<_> = told.iter().map(|(column, what)| (*column, what.as_str())).collect();
+        assert_eq!(told, [("left", "a"), ("left", "b"), ("left", "and 2 more"), ("slow", "x")]);
+    }
+
+    #[test]
     fn only_what_is_left_until_recover_is_well() {
         assert!(Found { before: one("x"), ..Found::default() }.is_well());
         let slow = Found { slow: one("x"), ..Found::default() };
@@ -114,7 +130,7 @@ mod tests {
         assert!(!worse.is_well() && worse.is_slow());
         assert!(!Found::default().is_slow());
         assert_eq!(
-            worse.each().map(|(column, _)| column).collect::<Vec<_>>(),
+            worse.told().map(|(column, _)| column).collect::<Vec<_>>(),
             ["after recover", "slow"]
         );
     }

@@ -279,7 +279,7 @@ fn at_once(options: &Options, home: &Path, wanted: &[u32], begun: Instant) -> Re
 }
 
 fn tell(one: &Taken) {
-    for (column, what) in one.found.each() {
+    for (column, what) in one.found.told() {
         println!("{}:{} {}: {column}: {what}", one.seed, one.number, one.point);
     }
 }

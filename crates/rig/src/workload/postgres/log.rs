@@ -233,7 +233,8 @@ impl Log {
                 took.push(entry.took);
             }
         }
-        let per_client = numbers.into_iter().map(|(before, last)| last - before).collect();
+        let done = |(before, last): (u64, u64)| last.saturating_sub(before);
+        let per_client = numbers.into_iter().map(done).collect();
         ensure!(
             !took.is_empty(),
             "pgbench ended no transaction in a window of {:.1} s; no number",
