@@ -30,7 +30,7 @@ impl Times {
             return None;
         }
         let all = ticks.iter().sum::<u64>();
-        // proc_pid_stat(5): the name is the second; utime, stime, cutime, cstime are the 14th to 17th.
+        // proc_pid_stat(5): the name is second; utime, stime, cutime and cstime are 14th to 17th.
         let (_, behind_name) = process.rsplit_once(')')?;
         let own: Vec<u64> =
             behind_name.split_ascii_whitespace().skip(11).map_while(number).collect();
