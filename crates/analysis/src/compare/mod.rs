@@ -187,7 +187,7 @@ fn compared(run: &Run<'_>) -> ComparedRun {
         peak: peak(&points(run)).map_or(findings.curve.peak, |point| point.level),
         starts: starts(run),
         trustworthy: findings.trustworthy,
-        noise_floor: (findings.noise.pairs > 0).then_some(findings.noise.floor),
+        noise_floor: (findings.noise.pairs > 1).then_some(findings.noise.floor),
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
         let meaning = format!("{} its peak over that of {fewest}", ratio.interval);
         strip.push(of(&words::counted(most.cores, "core"), ratio.value, &meaning));
     }
-    if findings.noise.pairs > 0 {
+    if findings.noise.pairs > 1 {
         let floor = format!("±{}", number::plain_percent(findings.noise.floor));
         strip.push(of(
             "noise floor",

@@ -74,8 +74,10 @@ pub(crate) fn trust(findings: &Findings) -> Trust {
         (true, false) => TrustWord::Good,
     };
     let mut figures = Vec::new();
-    if findings.noise.pairs > 0 {
-        figures.push(format!("A/A ±{}", number::plain_percent(findings.noise.floor)));
+    match findings.noise.pairs {
+        0 => {}
+        1 => figures.push("A/A of one pair".to_owned()),
+        _ => figures.push(format!("A/A ±{}", number::plain_percent(findings.noise.floor))),
     }
     if let Some(cost) = cost {
         figures.push(format!("overhead {}", number::percent(&cost)));

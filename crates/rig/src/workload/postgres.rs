@@ -26,7 +26,7 @@ use crate::{placement, priority};
 use anyhow::{Context as _, ensure};
 use factors::Factors;
 use kneepoint_vocab::{Clients, CountCheck};
-use log::{Edge, Log, Sampling};
+use log::{Edge, Log, Rates};
 use pgbench::{Extent, Report};
 use programs::Programs;
 use rustix::process::Signal;
@@ -141,7 +141,7 @@ impl Configured for Configuration {
             programs,
             settings,
             overhead: Overhead::default(),
-            sampling: Sampling::default(),
+            rates: Rates::default(),
             most_clients: clients,
             undo: setup.undo.clone(),
             timeout: self.timeout,
@@ -225,8 +225,7 @@ struct Cluster {
     programs: Programs,
     settings: Settings,
     overhead: Overhead,
-    /// As the slice before asks for it.
-    sampling: Sampling,
+    rates: Rates,
     most_clients: u32,
     undo: Undo,
     timeout: Duration,
@@ -272,7 +271,8 @@ impl Cluster {
         let cores = if cpus.is_empty() { placement::allowed().len() } else { cpus.len() };
         let threads = drive.clients.min(u32::try_from(cores.max(1)).unwrap_or(u32::MAX));
         let mut arguments = self.script(drive.clients, threads, Extent::Seconds(seconds));
-        arguments.extend(log::arguments(self.server.home().path(), self.sampling));
+        let sampling = self.rates.sampling(drive.clients);
+        arguments.extend(log::arguments(self.server.home().path(), sampling));
         let started = Edge::now();
         let mut generator = self.pgbench(&arguments, cpus)?;
         let backends = self.server.await_backends(&mut generator, drive.clients)?;
@@ -281,7 +281,7 @@ impl Cluster {
             placement::pin(*backend, &drive.cpus.system)?;
         }
         let home = self.server.home().path();
-        let log = Log::of(home, generator.pid(), threads, started, self.sampling);
+        let log = Log::of(home, generator.pid(), threads, started, sampling);
         let begun = Edge::now();
         let clients = drive.clients;
         let run = Run { generator, clients, before, log, begun, opened: None, closed: None };
@@ -409,7 +409,7 @@ impl System for Cluster {
         let operations: u64 = done.per_client.iter().sum();
         #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
         let rate = operations as f64 / done.over.seconds().0;
-        self.sampling = Sampling::of(rate);
+        self.rates.keep(run.clients, rate);
         Ok(SliceOutput {
             operations,
             counted_over: done.over,

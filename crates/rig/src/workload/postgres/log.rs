@@ -62,6 +62,24 @@ impl Sampling {
     }
 }
 
+/// Transactions a second that a server has done so far, by clients.
+#[derive(Debug, Default)]
+pub(super) struct Rates(BTreeMap<u32, f64>);
+
+impl Rates {
+    /// What a slice of so many clients did.
+    pub(super) fn keep(&mut self, clients: u32, rate: f64) {
+        self.0.insert(clients, rate);
+    }
+
+    /// For the next slice of so many clients: one that was not seen yet may do as many as any.
+    pub(super) fn sampling(&self, clients: u32) -> Sampling {
+        let highest = || self.0.values().copied().reduce(f64::max);
+        let rate = self.0.get(&clients).copied().or_else(highest);
+        rate.map_or_else(Sampling::default, Sampling::of)
+    }
+}
+
 /// The file of one thread.
 #[derive(Debug)]
 struct Thread {
@@ -408,6 +426,14 @@ mod tests {
         assert!(given(80_000.0).ends_with(" --sampling-rate=0.25"), "{}", given(80_000.0));
         assert!(given(1e9).ends_with(" --sampling-rate=0.01"), "{}", given(1e9));
         assert_eq!(Sampling::default(), Sampling::of(LINES));
+        let mut rates = Rates::default();
+        assert_eq!(rates.sampling(2), Sampling::default());
+        rates.keep(1, 10_000.0);
+        rates.keep(2, 100_000.0);
+        rates.keep(2, 80_000.0);
+        assert_eq!(rates.sampling(1), Sampling(1.0));
+        assert_eq!(rates.sampling(2), Sampling(0.25));
+        assert_eq!(rates.sampling(8), Sampling(0.25));
     }
 
     #[test]
