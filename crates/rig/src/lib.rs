@@ -51,6 +51,7 @@ pub mod scratch;
 #[path = "../tests/support/script.rs"]
 mod script;
 mod search_path;
+mod serving;
 mod shown;
 pub mod treatment;
 pub mod undo;

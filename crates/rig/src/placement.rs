@@ -5,6 +5,7 @@ use anyhow::{Context as _, ensure};
 use kneepoint_machine::proc::tasks::threads;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::time::Duration;
 
 /// CPUs that Kneepoint may use, ascending.
 #[must_use]
@@ -64,6 +65,9 @@ pub fn pin(process: u32, cpus: &[u32]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// For so long threads are kept where they begin: then the scheduler has nothing to even out.
+pub(crate) const BESIDE: Duration = Duration::from_millis(100);
+
 /// Threads that begin on one CPU each, spread evenly; free again to go where the scheduler moves
 /// them once this is dropped.
 pub(crate) struct Spread {
@@ -82,6 +86,20 @@ impl Spread {
         let mut spread = Self { threads: Vec::new() };
         for group in groups {
             for (place, thread) in group.iter().enumerate() {
+                spread.put(*thread, place)?;
+            }
+        }
+        Ok(spread)
+    }
+
+    /// Puts all of the first group on one CPU, all of the second on the next, and so on in turn.
+    ///
+    /// # Errors
+    /// Like [`Spread::over`].
+    pub(crate) fn together(groups: &[Vec<u32>]) -> anyhow::Result<Self> {
+        let mut spread = Self { threads: Vec::new() };
+        for (place, group) in groups.iter().enumerate() {
+            for thread in group {
                 spread.put(*thread, place)?;
             }
         }
@@ -144,6 +162,12 @@ mod tests {
         assert_eq!(of(tids[0]).unwrap(), all[..1]);
         assert_eq!(of(tids[1]).unwrap(), [all[1 % all.len()]]);
         assert_eq!(of(tids[2]).unwrap(), all[..1], "at the same place as the first");
+        drop(spread);
+        assert!(tids.iter().all(|tid| of(*tid).unwrap() == all));
+        let spread = Spread::together(&[tids[..1].to_vec(), tids[1..].to_vec()]).unwrap();
+        let second = &[all[1 % all.len()]];
+        assert_eq!(of(tids[0]).unwrap(), all[..1]);
+        assert!(tids[1..].iter().all(|tid| of(*tid).unwrap() == second));
         drop(spread);
         assert!(tids.iter().all(|tid| of(*tid).unwrap() == all));
         for worker in workers {

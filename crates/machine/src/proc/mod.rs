@@ -6,6 +6,7 @@
 pub mod io;
 pub mod process;
 pub mod schedstat;
+pub mod sockets;
 pub mod stat;
 pub mod tasks;
 

@@ -18,11 +18,12 @@ use super::{
     Configured, Configuring, Description, Drive, MOST_CLIENTS, Need, Setup, SliceOutput, System,
     Tally, Texts, Workload, check_clients,
 };
+use crate::placement::{self, BESIDE, Spread};
 use crate::process::{Account, Process};
 use crate::search_path::SearchPath;
 use crate::shown;
 use crate::undo::Undo;
-use crate::{placement, priority};
+use crate::{priority, serving};
 use anyhow::{Context as _, ensure};
 use factors::Factors;
 use kneepoint_vocab::{Clients, CountCheck};
@@ -164,6 +165,16 @@ impl Configuration {
     }
 }
 
+/// Lets each of pgbench's threads begin on one CPU with the backends that serve its clients, as a
+/// lasting load comes to lie: by itself it takes 10 s and more to get there.
+fn begin_beside(generator: &Process, backends: &[u32]) -> anyhow::Result<()> {
+    let Some(groups) = serving::groups(generator.pid(), backends) else { return Ok(()) };
+    let spread = Spread::together(&groups)?;
+    std::thread::sleep(BESIDE);
+    drop(spread);
+    Ok(())
+}
+
 fn found() -> anyhow::Result<Programs> {
     Programs::find(&SearchPath::own())
         .context("PostgreSQL's programs are not here: install the package postgresql")
@@ -279,6 +290,9 @@ impl Cluster {
         for backend in &backends {
             priority::raise_other(*backend);
             placement::pin(*backend, &drive.cpus.system)?;
+        }
+        if cpus.is_empty() {
+            begin_beside(&generator, &backends)?;
         }
         let home = self.server.home().path();
         let log = Log::of(home, generator.pid(), threads, started, sampling);

@@ -6,7 +6,7 @@ use super::counts::{Counts, Window};
 use super::instance::Instance;
 use super::reported;
 use crate::output;
-use crate::placement::{self, Spread};
+use crate::placement::{self, BESIDE, Spread};
 use crate::process::{Process, Program};
 use crate::undo::Undo;
 use crate::workload::SliceOutput;
@@ -24,8 +24,6 @@ use std::time::Duration;
 
 /// Operations of the run that tells how many statements an operation has.
 const TRIAL: u64 = 100;
-/// For so long each client begins on one core, beside the thread that serves it.
-const BESIDE: Duration = Duration::from_millis(100);
 
 /// How sysbench is called.
 pub(super) struct Call<'a> {
