@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use kneepoint_analysis::analyse;
 use kneepoint_vocab::findings::{
-    CauseKind, CaveatReason, Charge, Conclusion, HolderState, LineKind, Severity, Shape, Verdict,
+    CauseKind, CaveatReason, Charge, Conclusion, HolderState, LineKind, Severity, Shape,
 };
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::*;
@@ -225,173 +225,6 @@ fn unclosed_ledger_is_not_trusted() {
     assert!(!findings.trustworthy);
 }
 
-fn with_effects(treated: f64, blocks: u32, active: bool) -> RunRecord {
-    let mut record = empty(&[1, 2], 2);
-    record.plan.variants.push(variant("private", VariantRole::Treatment, VariantId::BASELINE));
-    record.plan.variants.push(variant(
-        VariantId::CONTROL,
-        VariantRole::Control,
-        VariantId::BASELINE,
-    ));
-    record.plan.variants.push(variant(
-        VariantId::UNPROBED,
-        VariantRole::Unprobed,
-        VariantId::BASELINE,
-    ));
-    for at in 0..blocks.div_ceil(2) {
-        record.variants.push(start(VariantId::BASELINE, at, true));
-        record.variants.push(start("private", at, active));
-        record.variants.push(start(VariantId::CONTROL, at, true));
-    }
-    sweep(&mut record, 5, locked);
-    for block in 0..blocks {
-        let variants = [
-            (VariantId::BASELINE, 1.0),
-            ("private", treated),
-            ("control", 1.0),
-            ("unprobed", 1.02),
-        ];
-        for (place, (name, factor)) in variants.into_iter().enumerate() {
-            let mut cell = locked(2);
-            cell.throughput *= factor * wobble(block, 100 + place as u32);
-            if name == "private" && treated > 1.5 {
-                cell = Cell { throughput: cell.throughput, ..scaling(2) };
-            }
-            record.trials.push(trial(Phase::Effects, block, name, block / 2, 2, &cell));
-        }
-    }
-    record
-}
-
-#[test]
-fn a_cure_is_found_and_assigned_to_its_cause() {
-    let findings = analyse(&with_effects(4.0, 8, true));
-    let effect = &findings.effects[0];
-    assert_eq!(effect.verdict, Verdict::Better);
-    assert!((effect.ratio.unwrap().value.0 - 4.0).abs() < 0.1);
-    assert_eq!(effect.pairs, 6, "the look after six blocks made it final");
-    assert!(effect.p_holm.unwrap() < 0.05);
-    assert_eq!(findings.causes[0].cured_by, Some(VariantId::new("private")));
-    let cure = Conclusion::Cure {
-        variant: effect.variant.clone(),
-        label: "private label".to_owned(),
-        ratio: effect.ratio,
-        proven: effect.proven == Proven::Yes,
-    };
-    assert_eq!(findings.conclusions.last(), Some(&cure));
-    assert!(findings.noise.floor.0 < 0.05, "{:?}", findings.noise);
-    let on_off = findings.collector.on_off.unwrap();
-    assert!((on_off.value.0 - 1.0 / 1.02).abs() < 0.02);
-    let (covered, active) =
-        (findings.collector.covered.unwrap(), findings.collector.on_off_active.unwrap());
-    assert!(((1.0 - active.value.0) * covered.0 - (1.0 - on_off.value.0)).abs() < 1e-9);
-    assert!(findings.collector.programs.unwrap().value.0 > 0.0);
-}
-
-#[test]
-fn a_decoy_has_no_effect() {
-    let findings = analyse(&with_effects(1.0, 8, true));
-    let Verdict::NoEffect { smallest } = findings.effects[0].verdict else {
-        panic!("{:?}", findings.effects[0])
-    };
-    assert!(smallest.0 <= 0.05);
-    assert_eq!(findings.causes[0].cured_by, None);
-    assert_eq!(findings.conclusions.last(), Some(&Conclusion::NothingHelps));
-}
-
-#[test]
-fn an_unproven_treatment_shows_no_ratio() {
-    let findings = analyse(&with_effects(4.0, 8, false));
-    let effect = &findings.effects[0];
-    assert_eq!(effect.verdict, Verdict::Invalid);
-    assert!(effect.ratio.is_none() && effect.pair_ratios.is_empty() && effect.throughput.is_none());
-}
-
-#[test]
-fn a_run_that_failed_and_one_that_was_changed_are_not_trusted() {
-    let sound = with_effects(4.0, 8, true);
-    assert!(analyse(&sound).trustworthy, "{:?}", analyse(&sound).caveats);
-    let mut failed = sound.clone();
-    failed.end.as_mut().unwrap().stopped_by =
-        StoppedBy::Failed("baseline at 2 clients: it died".to_owned());
-    let mut changed = sound;
-    changed.torn.push("trials.jsonl is not what was written: 3 lines of 4".to_owned());
-    let error = "baseline at 2 clients: it died".to_owned();
-    let first = "trials.jsonl is not what was written: 3 lines of 4".to_owned();
-    for (record, reason) in [
-        (failed, CaveatReason::Failed { error }),
-        (changed, CaveatReason::Damaged { places: 1, first }),
-    ] {
-        let findings = analyse(&record);
-        assert!(!findings.trustworthy);
-        let reported = caveat(&findings, |one| *one == reason).map(|one| one.severity);
-        assert_eq!(reported, Some(Severity::Serious), "{:?}", findings.caveats);
-    }
-}
-
-#[test]
-fn a_start_that_is_not_on_record_proves_nothing() {
-    for torn in [0, 3, 10] {
-        let mut record = with_effects(4.0, 8, true);
-        record.variants.truncate(torn);
-        assert_eq!(analyse(&record).effects[0].verdict, Verdict::Invalid, "{torn} starts");
-    }
-}
-
-#[test]
-fn a_control_that_is_wider_than_the_smallest_effect_is_not_trusted() {
-    let mut record = with_effects(4.0, 8, true);
-    for trial in record.trials.iter_mut().filter(|trial| trial.id.variant.0 == VariantId::CONTROL) {
-        let loud = if (trial.id.block / 2).is_multiple_of(2) { 13 } else { 8 };
-        trial.operations = trial.operations * loud / 10;
-    }
-    let findings = analyse(&record);
-    assert_eq!(findings.effects[0].verdict, Verdict::Better, "a check, and no hurdle");
-    assert!(!findings.trustworthy);
-    let gravest = &findings.caveats[0].reason;
-    assert!(matches!(gravest, CaveatReason::ControlTooWide { .. }), "{gravest:?}");
-}
-
-#[test]
-fn a_collector_that_costs_much_is_warned_of_and_one_that_costs_more_is_not_trusted() {
-    let at = |percent: u64| {
-        let mut record = with_effects(1.0, 8, true);
-        for trial in record.trials.iter_mut().filter(|trial| trial.id.variant.0 == "unprobed") {
-            trial.operations = trial.operations * percent / 100;
-        }
-        let findings = analyse(&record);
-        let costs = |one: &CaveatReason| matches!(one, CaveatReason::CollectorCosts { .. });
-        (findings.trustworthy, caveat(&findings, costs).map(|one| one.severity))
-    };
-    assert_eq!(at(101), (true, Some(Severity::Note)));
-    assert_eq!(at(108), (true, Some(Severity::Warning)));
-    assert_eq!(at(125), (false, Some(Severity::Serious)));
-}
-
-#[test]
-fn a_run_that_failed_is_not_trusted() {
-    let mut record = with_effects(1.0, 8, true);
-    assert!(analyse(&record).trustworthy);
-    record.end.as_mut().unwrap().stopped_by =
-        StoppedBy::Failed("baseline at 2 clients: gone".to_owned());
-    let findings = analyse(&record);
-    let error = "baseline at 2 clients: gone".to_owned();
-    assert!(!findings.trustworthy);
-    assert_eq!(findings.caveats[0].reason, CaveatReason::Failed { error });
-}
-
-#[test]
-fn one_pair_decides_nothing() {
-    let findings = analyse(&with_effects(4.0, 1, true));
-    let Verdict::Undecided { needs } = findings.effects[0].verdict else {
-        panic!("{:?}", findings.effects[0])
-    };
-    assert!(needs.0 > 0.0);
-    assert!(!findings.trustworthy);
-    let open = Conclusion::Undecided { label: "private label".to_owned() };
-    assert_eq!(findings.conclusions.last(), Some(&open));
-}
-
 #[test]
 fn disturbed_slices_are_counted_and_left_out() {
     let mut record = empty(&[1, 2], 2);
@@ -493,29 +326,6 @@ fn idle_that_a_worker_ended_goes_to_what_the_clients_waited_for() {
 }
 
 #[test]
-fn a_control_that_differs_is_not_trusted() {
-    let mut record = with_effects(1.0, 8, true);
-    for trial in &mut record.trials {
-        if trial.id.variant.0 == VariantId::CONTROL {
-            trial.operations = trial.operations * 13 / 10;
-        }
-    }
-    let findings = analyse(&record);
-    assert!(!findings.trustworthy);
-    assert!(findings.noise.floor.0 > 0.25);
-    assert!(says(&findings, |one| matches!(one, CaveatReason::ControlDiffers { .. })));
-}
-
-#[test]
-fn a_better_variant_that_keeps_the_lock_cures_nothing() {
-    let findings = analyse(&with_effects(1.3, 8, true));
-    assert_eq!(findings.effects[0].verdict, Verdict::Better);
-    assert_eq!(findings.causes[0].cured_by, None);
-    assert!(findings.effects[0].p_holm.is_some());
-    assert_eq!(findings.effects[1].p_holm, None, "a control is no question of its own");
-}
-
-#[test]
 fn clients_that_sleep_are_no_scaling_defect() {
     let mut record = empty(&[1, 2, 8], 8);
     sweep(&mut record, 5, |clients| Cell {
@@ -550,6 +360,24 @@ fn schedstat_is_a_check_and_no_part_of_the_ledger() {
     assert!((ledger.core.demand.value.0 - 0.9e-3).abs() < 0.02e-3, "{:?}", ledger.core.demand);
     assert!((findings.collector.running_check.unwrap().0 - 0.9).abs() < 1e-6);
     assert!(says(&findings, |one| matches!(one, CaveatReason::ClocksDiffer { .. })));
+}
+
+#[test]
+fn what_schedstat_counts_more_at_wake_ups_is_no_warning() {
+    let at = |clients: u32| {
+        let mut record = empty(&[1, 2], 2);
+        sweep(&mut record, 5, locked);
+        let here = record.trials.iter_mut().filter(|trial| trial.id.level.clients == clients);
+        for fact in here.flat_map(|trial| &mut trial.facts) {
+            if let Fact::ThreadTime(time) = fact {
+                time.schedstat_running = Some(Nanos(time.running.0 * 10 / 9));
+            }
+        }
+        let differs = |one: &CaveatReason| matches!(one, CaveatReason::ClocksDiffer { .. });
+        caveat(&analyse(&record), differs).map(|one| one.severity)
+    };
+    assert_eq!(at(2), Some(Severity::Note), "a ninth of 0.6 cores is 1.1 us a wait");
+    assert_eq!(at(1), Some(Severity::Warning), "one client never waits: nothing explains it");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Sandbox, alone, together};
+use common::{Sandbox, alone, ran, together};
 use kneepoint_vocab::findings::{Interaction, Verdict};
 use kneepoint_vocab::{Findings, Proven};
 use std::fs;
@@ -179,6 +179,15 @@ fn a_dry_run_refuses_a_command_that_is_not_there() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["run", "--dry-run", "--", "no-such-program-here", "{clients}"]);
     ran.refused(1, &["no-such-program-here", "not found here"]);
+}
+
+#[test]
+fn a_dry_run_refuses_a_recipe_whose_server_is_not_there() {
+    let sandbox = Sandbox::new();
+    let mut dry = sandbox.command(&["run", "--dry-run", "redis"]);
+    dry.env("PATH", "/nowhere");
+    let ran = ran(dry);
+    ran.refused(1, &["redis needs", "redis-server", "apt-get install"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::earlier::Earlier;
 use crate::options::RunOptions;
 use crate::precision;
 use crate::progress::Progress;
-use crate::schedule::{self, Planned, Step, estimate, needed, outlook, schedule};
+use crate::schedule::{self, Planned, Step, block_has_ended, estimate, needed, outlook, schedule};
 use crate::slice::{self, Shape, Taken};
 use crate::stop_rule::StopRule;
 use crate::store::{self, Store};
@@ -439,11 +439,8 @@ impl<'a> Runner<'a> {
     /// Takes once more what was disturbed in the block that ends before `next`. A disturbance often
     /// lasts longer than a slice, so a slice is not repeated at once.
     fn catch_up(&mut self, next: Option<&Step>) -> Result<()> {
-        let of = |slice: &Planned| (slice.phase, slice.block, slice.start);
-        let ended = match (self.put_back.first(), next) {
-            (Some((planned, _)), Some(Step::Slice(slice))) => of(slice) != of(planned),
-            _ => true,
-        };
+        let first = self.put_back.first();
+        let ended = first.is_some_and(|(planned, _)| block_has_ended(planned, next));
         while ended && !self.put_back.is_empty() {
             let (planned, attempt) = self.put_back.remove(0);
             if self.interrupted() || self.spent(&Step::Slice(planned.clone())) {

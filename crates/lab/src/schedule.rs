@@ -49,6 +49,15 @@ pub(crate) const SLICE_OVERHEAD_ESTIMATE: Nanos = Nanos::from_millis(60);
 /// The same where a load generator connects to a server and both have to agree at the end.
 const SERVER_OVERHEAD_ESTIMATE: Nanos = Nanos::from_millis(300);
 
+/// Whether the block of a slice is over before the `next` step; none where there is no step more.
+pub(crate) fn block_has_ended(of: &Planned, next: Option<&Step>) -> bool {
+    let block = |slice: &Planned| (slice.phase, slice.block, slice.start);
+    match next {
+        Some(Step::Slice(slice)) => block(slice) != block(of),
+        _ => true,
+    }
+}
+
 /// Every step of the plan, as if no look stopped it.
 pub(crate) fn schedule(plan: &Plan) -> Vec<Step> {
     let mut order = Order::of(plan.seed);
@@ -215,6 +224,25 @@ mod tests {
             let last_sweep = steps.iter().rposition(
                 |s| matches!(s, Step::Slice(p) if p.phase == Phase::Sweep));
             prop_assert!(last_sweep < first_stop);
+        }
+    }
+
+    #[test]
+    fn what_is_put_back_comes_after_the_last_slice_of_its_block() {
+        let plan = small_plan();
+        let steps = schedule(&plan);
+        for (index, step) in steps.iter().enumerate() {
+            let Step::Slice(planned) = step else { continue };
+            let ends = (index + 1..=steps.len())
+                .find(|next| block_has_ended(planned, steps.get(*next)))
+                .unwrap();
+            let same = |one: &&Planned| {
+                (one.phase, one.block, one.start) == (planned.phase, planned.block, planned.start)
+            };
+            let of_it =
+                |steps: &[Step], phase| slices(steps, phase).into_iter().filter(same).count();
+            assert_eq!(of_it(&steps[ends..], planned.phase), 0, "all of the block are before it");
+            assert_eq!(of_it(&steps[index..ends], planned.phase), ends - index, "and no other");
         }
     }
 
