@@ -32,8 +32,8 @@ pub struct Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.directory) {
-            tracing::warn!("{}: {error}", self.directory.display());
+        if let Err(error) = remove(&self.directory, None) {
+            tracing::warn!("{}: {error:#}", self.directory.display());
         }
     }
 }

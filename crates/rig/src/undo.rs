@@ -28,6 +28,9 @@ use std::time::{Duration, Instant};
 pub(crate) const GUARDIAN: &str = "guardian";
 /// How long a guardian may take to end once nothing is left to undo.
 const LEAVING: Duration = Duration::from_secs(1);
+/// How often the guardian tries to put all back, and how long it waits in between.
+const TRIES: u32 = 3;
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 /// How often is looked whether it has.
 const GLANCE: Duration = Duration::from_millis(1);
 /// The journal's name within a scratch directory.
@@ -41,7 +44,7 @@ enum Entry {
     Change { id: u64, action: Action },
     /// Was undone.
     Undone { id: u64 },
-    /// The run ended in order: its directory is its own to remove.
+    /// The run ended in order and has removed its directory.
     Closed,
 }
 
@@ -52,6 +55,8 @@ pub struct Undo(Arc<Mutex<Journal>>);
 #[derive(Debug)]
 struct Journal {
     path: PathBuf,
+    /// Whether the directory goes with the journal.
+    in_own: bool,
     /// Made with the first change, so that who changes nothing leaves no file.
     file: Option<File>,
     server: PathBuf,
@@ -71,6 +76,7 @@ impl Undo {
         let (path, server) = (scratch.join(JOURNAL), server.to_owned());
         let journal = Journal {
             path,
+            in_own: false,
             file: None,
             server,
             guardian: None,
@@ -81,8 +87,9 @@ impl Undo {
         Self(Arc::new(Mutex::new(journal)))
     }
 
-    /// A scratch directory and a journal in it. The guardian is there before the directory is, so
-    /// that there is no moment at which a kill leaves it.
+    /// A scratch directory and a journal in it, with whose last clone it goes. The guardian is
+    /// there before the directory is, and after it, so that there is no moment at which a kill
+    /// leaves it.
     ///
     /// # Errors
     /// No directory can be made, or no guardian started.
@@ -92,7 +99,10 @@ impl Undo {
             let undo = Self::begin(&place, server);
             undo.lock().guarded()?;
             match Scratch::create_at(&place) {
-                Ok(scratch) => return Ok((scratch, undo)),
+                Ok(scratch) => {
+                    undo.lock().in_own = true;
+                    return Ok((scratch, undo));
+                }
                 Err(error) => made = Some(error),
             }
         }
@@ -257,6 +267,10 @@ impl Drop for Journal {
             if let Err(error) = ending::end_marked(|mark| mark.starts_with(&prefix)) {
                 tracing::warn!("{error:#}; `kneepoint recover` tries again");
             }
+            if self.in_own && scratch::remove(self.scratch(), None).is_err() {
+                // The guardian tries again once this process is gone.
+                return;
+            }
             let mut line = serde_json::to_vec(&Entry::Closed).unwrap_or_default();
             line.push(b'\n');
             // A guardian that is gone needs not be reported.
@@ -291,13 +305,22 @@ fn mark_prefix(scratch: &Path) -> String {
 /// the run was killed, its scratch directory goes too.
 pub(crate) fn guard(scratch: &Path) -> anyhow::Result<()> {
     let left = pending(std::io::stdin().lock());
-    let outcome = undo_all(scratch, left.actions);
-    if left.closed {
-        return outcome;
-    }
-    // What could not be undone stays in the journal, for whoever recovers.
-    let keep = outcome.is_err().then_some(JOURNAL);
-    outcome.and(scratch::remove_of_dead(scratch, keep))
+    let put_back = || {
+        let outcome = undo_all(scratch, left.actions.clone());
+        if left.closed {
+            return outcome;
+        }
+        // What could not be undone stays in the journal, for whoever recovers.
+        let keep = outcome.is_err().then_some(JOURNAL);
+        outcome.and(scratch::remove_of_dead(scratch, keep))
+    };
+    // What fails once may not fail again, and nobody else is left to try.
+    (1..TRIES).fold(put_back(), |outcome, _| {
+        outcome.or_else(|_| {
+            std::thread::sleep(BETWEEN_TRIES);
+            put_back()
+        })
+    })
 }
 
 /// Undoes what a journal in a scratch directory says is left, and ends what bears the run's marks.

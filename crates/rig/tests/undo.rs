@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use kneepoint_rig::recovery::recover_in;
+use kneepoint_rig::undo::Undo;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -129,4 +130,16 @@ fn recovery_does_what_a_killed_guardian_could_not() {
     assert_eq!(recover_in(parent.path()).unwrap(), [holder.scratch.clone()]);
     assert!(!family.iter().any(|pid| alive(*pid)), "{family:?}");
     assert!(!mounted_below(&holder.scratch) && !holder.scratch.exists());
+}
+
+#[test]
+fn a_directory_goes_with_its_journal_while_the_guardian_is_there() {
+    let (scratch, undo) = Undo::in_scratch(Path::new(SERVER)).unwrap();
+    let path = scratch.path().to_owned();
+    fs::write(path.join("file"), "x").unwrap();
+    let clone = undo.clone();
+    drop(undo);
+    assert!(path.is_dir());
+    drop(clone);
+    assert!(!path.exists());
 }
