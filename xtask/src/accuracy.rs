@@ -144,7 +144,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         seed: 1,
         budget: "25s".to_owned(),
         forms: Form::ALL.to_vec(),
-        out: std::env::temp_dir().join(format!("kneepoint-accuracy-{pid}")),
+        out: std::env::temp_dir().join(format!("accuracy-of-kneepoint-{pid}")),
         program: crate::root().join("target/release/kneepoint"),
         again: None,
         write: false,
