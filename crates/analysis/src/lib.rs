@@ -37,7 +37,7 @@ pub use treatments::reliefs::reliefs;
 
 use crate::diagnosis::causes::Context;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::losses::{GeneratorLoss, LEAST_LOSS, Loss, Rules};
+use crate::diagnosis::losses::{LEAST_LOSS, Loss, Rules};
 use crate::diagnosis::{at_bound, causes, difference, losses};
 use crate::frames::names::Catalogue;
 use crate::frames::stacks::Stacks;
@@ -339,7 +339,7 @@ impl Why<'_> {
         let rules = Rules {
             functions: &self.functions,
             shown: &shown,
-            generator: GeneratorLoss::of(full, account),
+            generator_full: full,
             inherent: &inherent,
         };
         let losses = account.map(|account| losses::losses(&self.accounts, account, &rules));

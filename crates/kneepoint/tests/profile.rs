@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Sandbox, alone, eventually, fixture, is_root};
-use kneepoint_vocab::findings::CauseKind;
+use kneepoint_vocab::findings::{CauseKind, Caveat, CaveatReason};
 use kneepoint_vocab::{Level, Phase, Plan, Profile, ProtocolName};
 use serde_json::Value;
 use std::fs;
@@ -351,6 +351,38 @@ fn what_is_no_running_program_is_refused_in_one_line() {
         refused(thread, "is a thread: give its process");
         queue.ends_as_ever();
     }
+}
+
+/// Two processes that pass a byte back and forth: each core switches some 100,000 times a second.
+const PASSING: &str = "
+import os
+to, of = os.pipe(), os.pipe()
+if os.fork():
+    while True:
+        os.write(to[1], b'x')
+        os.read(of[0], 1)
+while True:
+    os.read(to[0], 1)
+    os.write(of[1], b'x')
+";
+
+/// Watching costs by the switch, so that of many a part is watched; the account of it closes.
+#[test]
+fn many_switches_are_watched_for_a_part_of_the_time() {
+    if !has_bpf("many_switches_are_watched_for_a_part_of_the_time") {
+        return;
+    }
+    let _alone = alone();
+    let sandbox = Sandbox::new();
+    let command = ["--", "taskset", "-c", "0", "python3", "-c", PASSING];
+    let (passing, _) = profiled(&sandbox, &[&["--seconds", "2"][..], &command].concat());
+    let covered = passing.collector.covered.unwrap().0;
+    let switched = passing.switches.unwrap().0;
+    assert!((0.15..0.9).contains(&covered), "{covered} at {switched} switches a second");
+    assert!(passing.watched.0 < 0.9 * 2.0, "{:?}", passing.watched);
+    assert!(passing.unaccounted.0 < 0.05, "{:?}", passing.unaccounted);
+    let thinned = |one: &Caveat| matches!(one.reason, CaveatReason::Thinned { .. });
+    assert!(passing.caveats.iter().any(thinned), "{:?}", passing.caveats);
 }
 
 #[test]

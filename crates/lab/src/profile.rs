@@ -224,6 +224,7 @@ impl Profiler<'_> {
             ramp: Nanos(0),
             settle: Nanos(0),
             length: self.plan.slice,
+            thinned: true,
         };
         let taken =
             slice::take(&mut self.attached, Some(&mut self.probe), &shape, &self.clock, stop)?;
@@ -231,7 +232,7 @@ impl Profiler<'_> {
         self.sum.0 += taken.output.operations;
         self.sum.1 += taken.output.counted_over;
         // A scrap of a window says less than nothing beside whole ones.
-        let scrap = taken.window.length.0 * 2 < self.plan.slice.0 && self.store.written() > 0;
+        let scrap = taken.counted.0 * 2 < self.plan.slice.0 && self.store.written() > 0;
         if !scrap {
             let (record, stacks) = record(window, level, taken);
             self.store.trial(&record, &stacks)?;

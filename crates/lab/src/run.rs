@@ -490,7 +490,7 @@ impl<'a> Runner<'a> {
     fn disturbance(&self, taken: &Taken) -> Option<Disturbance> {
         let recipe = &self.options.recipe;
         let fixed_work = recipe.baseline.fixed_work();
-        disturbance(self.plan, taken.interference, taken.window.length, fixed_work)
+        disturbance(self.plan, taken.interference, taken.counted, fixed_work)
     }
 
     fn take(&mut self, planned: &Planned) -> Result<Taken> {
@@ -508,7 +508,8 @@ impl<'a> Runner<'a> {
 
     fn shape(&self, level: Level, ramp: Nanos, length: Nanos) -> Shape {
         let cpus = cpu_sets(&placement::allowed(), self.plan, level);
-        Shape { clients: level.clients, cpus, ramp, settle: self.plan.settle, length }
+        let thinned = !self.options.recipe.baseline.fixed_work();
+        Shape { clients: level.clients, cpus, ramp, settle: self.plan.settle, length, thinned }
     }
 
     fn record(

@@ -5,10 +5,11 @@ use crate::settle::{Course, STEP};
 use anyhow::Result;
 use kneepoint_machine::here;
 use kneepoint_machine::windows::{Target, Windows};
-use kneepoint_probe::{CpuMeter, Instruments};
+use kneepoint_probe::proc::tasks;
+use kneepoint_probe::{CpuMeter, Instruments, Switching};
 use kneepoint_rig::{CpuSets, Drive, SliceOutput, System};
 use kneepoint_vocab::{
-    Fact, Interference, MachineName, Nanos, Settling, Stability, StackRecord, Window,
+    Fact, Interference, MachineName, Nanos, Ratio, Settling, Stability, StackRecord, Window,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,13 +22,19 @@ pub(crate) struct Shape {
     /// and the most, where they tell whether they have settled.
     pub(crate) settle: Nanos,
     pub(crate) length: Nanos,
+    /// Whether only a part of it is watched where that costs much: not where the clients may be
+    /// done long before its end.
+    pub(crate) thinned: bool,
 }
 
 /// What a slice brought.
 pub(crate) struct Taken {
     /// The machine that the facts are of.
     pub(crate) machine: MachineName,
+    /// What was watched; all of the slice where nobody watched.
     pub(crate) window: Window,
+    /// From edge to edge of what was counted.
+    pub(crate) counted: Nanos,
     pub(crate) output: SliceOutput,
     pub(crate) stability: Option<Stability>,
     pub(crate) settling: Option<Settling>,
@@ -39,7 +46,8 @@ pub(crate) struct Taken {
 /// Takes a slice, watched by `probe` where there is one.
 ///
 /// The counting window opens before and closes after the probe's, by the time that takes the
-/// system and the probe; both are divided by their own lengths.
+/// system and the probe, and where watching costs much by the parts of the slice that are not
+/// watched; both are divided by their own lengths.
 pub(crate) fn take(
     system: &mut dyn System,
     mut probe: Option<&mut dyn Windows>,
@@ -62,22 +70,34 @@ pub(crate) fn take(
         cpus: shape.cpus.system.clone(),
     };
     let mut course = Course::default();
+    let switching = Switching::start();
     settle(system, shape, clock, stop, &mut course)?;
     target.clients = system.settled_clients(shape.clients).unwrap_or(target.clients);
     // Only beside the collector: slices without it show what watching costs, all of it.
     let mut instruments = probe.is_some().then(|| Instruments::start(&target));
+    let share = probe
+        .as_deref()
+        .map_or(Ratio(1.0), |probe| watched_share(probe, shape, &switching, &target, stop));
+    let (before, watched) = parts(shape.length, share);
     let meter = CpuMeter::start(&target);
     system.mark()?;
+    let begin = clock.now();
+    let mut work = |system: &mut dyn System, until: Nanos| {
+        while_working(system, until, clock, stop, instruments.as_mut(), &mut course)
+    };
+    work(system, begin + before)?;
     if let Some(probe) = probe.as_deref_mut() {
         probe.open(&target)?;
     }
-    let begin = clock.now();
-    while_working(system, shape.length, clock, stop, instruments.as_mut(), &mut course)?;
+    let opened = clock.now();
+    work(system, opened + watched)?;
     if let Some(probe) = probe.as_deref_mut() {
         probe.freeze()?;
     }
-    let end = clock.now();
+    let frozen = clock.now();
+    work(system, frozen + before)?;
     system.close()?;
+    let counted = Nanos(clock.now().0 - begin.0);
     let reading = meter.finish();
     let shown = instruments.map(Instruments::finish);
     let output = system.finish()?;
@@ -88,23 +108,56 @@ pub(crate) fn take(
     facts.extend(shown.into_iter().flatten());
     let exact = facts.iter().find_map(|fact| match fact {
         Fact::CoreTime(core) if core.total.0 > 0 => {
-            Some(kneepoint_vocab::Ratio(core.others.seconds().0 / core.total.seconds().0))
+            Some(Ratio(core.others.seconds().0 / core.total.seconds().0))
         }
         _ => None,
     });
     Ok(Taken {
         machine,
-        window: Window { begin, length: Nanos(end.0 - begin.0) },
+        window: Window { begin: opened, length: Nanos(frozen.0 - opened.0) },
+        counted,
         output,
         stability,
         settling: course.settling(Nanos(begin.0 - started.0)),
         interference: Interference {
-            others: exact.unwrap_or(reading.others),
+            // Of all that was counted, not only of what was watched.
+            others: exact.filter(|_| before == Nanos(0)).unwrap_or(reading.others),
             steal: reading.steal,
         },
         facts,
         stacks,
     })
+}
+
+/// The part of a slice to watch, by how often threads switch.
+fn watched_share(
+    probe: &dyn Windows,
+    shape: &Shape,
+    switching: &Switching,
+    target: &Target,
+    stop: &AtomicBool,
+) -> Ratio {
+    if !shape.thinned {
+        return Ratio(1.0);
+    }
+    sleep(switching.left(), stop);
+    let cores = target.cpus_of(&tasks::allowed_cpus()).len();
+    probe.share(switching.per_core(cores))
+}
+
+/// How long a slice is not watched before and after, and how long it is: the middle.
+fn parts(length: Nanos, share: Ratio) -> (Nanos, Nanos) {
+    if share.0 >= 1.0 {
+        return (Nanos(0), length);
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a part of a slice, which is seconds"
+    )]
+    let watched = (length.0 as f64 * share.0) as u64;
+    (Nanos((length.0 - watched) / 2), Nanos(watched))
 }
 
 /// Waits until the clients have settled, where they can tell, at least for the ramp.
@@ -136,17 +189,16 @@ fn settle(
 /// measured, and a quickly passed lock pays for that many times over.
 const GLANCE: Nanos = Nanos::from_millis(100);
 
-/// Sleeps so long, or until the clients have done all that they were to do. Meanwhile the
+/// Sleeps until then, or until the clients have done all that they were to do. Meanwhile the
 /// instruments look now and then.
 fn while_working(
     system: &mut dyn System,
-    length: Nanos,
+    until: Nanos,
     clock: &Clock,
     stop: &AtomicBool,
     mut instruments: Option<&mut Instruments>,
     course: &mut Course,
 ) -> Result<()> {
-    let until = clock.now() + length;
     loop {
         let left = Nanos(until.0.saturating_sub(clock.now().0));
         if left.0 == 0 || stop.load(Ordering::Relaxed) || !system.working()? {
@@ -157,5 +209,18 @@ fn while_working(
         if let Some(instruments) = instruments.as_deref_mut() {
             instruments.look();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_watched_is_the_middle() {
+        let second = Nanos::from_millis(1000);
+        assert_eq!(parts(second, Ratio(1.0)), (Nanos(0), second));
+        let (before, watched) = parts(second, Ratio(0.4));
+        assert_eq!((before, watched), (Nanos::from_millis(300), Nanos::from_millis(400)));
     }
 }

@@ -1,6 +1,6 @@
 //! Windows on a machine: who is watched in one, what was seen, and who opens them.
 
-use kneepoint_vocab::{Fact, MachineName, Nanos, StackRecord};
+use kneepoint_vocab::{Fact, MachineName, Nanos, Ratio, StackRecord};
 
 /// Whom to watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,13 @@ pub trait Windows {
     /// # Errors
     /// One is already open, no target lives, or nothing can be watched any more.
     fn open(&mut self, target: &Target) -> anyhow::Result<()>;
+
+    /// The part of the time that windows should watch where each core switches from one thread to
+    /// another so often a second: all of it, unless watching has a price by the switch.
+    fn share(&self, switches: f64) -> Ratio {
+        let _ = switches;
+        Ratio(1.0)
+    }
 
     /// Ends the window, and reads all that must be read while its threads live. They may end
     /// before [`Windows::collect`].

@@ -1,17 +1,24 @@
 //! The collector alone, as a run uses it, for `cargo xtask bench-probe`: attached once, taken off
 //! between windows, directed by lines on its input when to open and close them.
 //!
-//! `open PIDS GENERATORS` (numbers with commas between, or `-`) is answered by `open`, `close` by
-//! what the window cost and missed, as words `name=value`, with commas after each. With the
-//! argument `attached` the programs are attached and no window opens, so that they return at once:
-//! what the kernel takes to call them.
+//! `open PIDS GENERATORS MILLISECONDS` (numbers with commas between, or `-`) is answered by
+//! `open`, `close` by what the window cost and missed, as words `name=value`, with commas after
+//! each. Of so many milliseconds from `open` on the middle is watched, as in a slice of a run:
+//! all of them unless threads switch often. With the argument `whole` all of them are in any
+//! case. With the argument `attached` the programs are attached and no window opens, so that
+//! they return at once: what the kernel takes to call them.
 
-use kneepoint_probe::{Observation, Probe, ProbeOptions, Target};
+use kneepoint_machine::windows::Windows as _;
+use kneepoint_probe::proc::tasks;
+use kneepoint_probe::{Observation, Probe, ProbeOptions, Switching, Target};
 use kneepoint_vocab::{Fact, Tier};
 use std::io::{BufRead as _, Write as _};
+use std::time::{Duration, Instant};
 
 fn main() -> anyhow::Result<()> {
-    let attached_only = std::env::args().nth(1).is_some_and(|word| word == "attached");
+    let argument = std::env::args().nth(1);
+    let attached_only = argument.as_deref() == Some("attached");
+    let whole = argument.as_deref() == Some("whole");
     let options = ProbeOptions { tier: Some(Tier::Full), stacks: true, cores: 0 };
     let (mut probe, remarks) = Probe::attach(&options)?;
     probe.detach()?;
@@ -20,28 +27,36 @@ fn main() -> anyhow::Result<()> {
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         match line.split_whitespace().collect::<Vec<_>>().as_slice() {
-            ["open", pids, generators] => {
+            ["open", pids, generators, milliseconds] => {
                 let target = Target {
                     pids: numbers(pids)?,
                     generators: numbers(generators)?,
                     ..Target::default()
                 };
+                let cell = Duration::from_millis(milliseconds.parse()?);
                 probe.reattach()?;
-                if !attached_only {
+                if whole {
                     probe.open(&target)?;
                 }
                 writeln!(answers, "open")?;
+                if !whole && !attached_only {
+                    watch(&mut probe, &target, cell)?;
+                }
             }
             ["close"] if attached_only => {
                 probe.detach()?;
                 writeln!(answers, "window=0")?;
             }
             ["close"] => {
-                probe.freeze()?;
+                if whole {
+                    probe.freeze()?;
+                }
                 probe.detach()?;
                 writeln!(answers, "{}", words(&probe.collect()?))?;
             }
-            _ => anyhow::bail!("`{line}` is neither `open PIDS GENERATORS` nor `close`"),
+            _ => {
+                anyhow::bail!("`{line}` is neither `open PIDS GENERATORS MILLISECONDS` nor `close`")
+            }
         }
     }
     Ok(())
@@ -50,6 +65,19 @@ fn main() -> anyhow::Result<()> {
 fn numbers(list: &str) -> anyhow::Result<Vec<u32>> {
     let given = list.split(',').filter(|word| *word != "-");
     Ok(given.map(str::parse).collect::<Result<_, _>>()?)
+}
+
+/// Watches so much of the time to come as a run would, by the switches at its beginning.
+fn watch(probe: &mut Probe, target: &Target, cell: Duration) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let switching = Switching::start();
+    std::thread::sleep(switching.left().duration());
+    let share = probe.share(switching.per_core(tasks::allowed_cpus().len())).0;
+    let until = |part: f64| cell.mul_f64(part).saturating_sub(begun.elapsed());
+    std::thread::sleep(until((1.0 - share) / 2.0));
+    probe.open(target)?;
+    std::thread::sleep(until((1.0 + share) / 2.0));
+    Ok(probe.freeze()?)
 }
 
 /// What the window cost and missed.

@@ -15,6 +15,7 @@ pub mod proc;
 pub mod stack;
 mod sys;
 mod target;
+mod thinning;
 
 pub use capability::{Capability, capabilities};
 pub use collector::{Observation, Probe, ProbeError, ProbeOptions};
@@ -22,3 +23,4 @@ pub use host::host;
 pub use instruments::Instruments;
 pub use meter::{CpuMeter, MeterReading};
 pub use target::Target;
+pub use thinning::{LOOK, Switching};

@@ -17,6 +17,10 @@ use undo::Undo;
 
 const FLAGS: &str = "--loads, --observers, --collector, --pairs, --seconds";
 
+/// The collector as a run uses it; over whole cells, however often threads switch; and attached
+/// without a window.
+const OURS: [&str; 3] = ["kneepoint", "whole", "attached"];
+
 /// What was asked for.
 struct Options {
     loads: Vec<String>,
@@ -39,7 +43,7 @@ struct Cell {
 /// The collector cannot be built, or a load fails.
 pub(crate) fn run(flags: &[&str]) -> Result<()> {
     let mut options = parse(flags)?;
-    let ours = |name: &String| name == "kneepoint" || name == "attached";
+    let ours = |name: &String| OURS.contains(&name.as_str());
     if options.collectors.is_empty() && options.observers.iter().any(ours) {
         options.collectors.push(("kneepoint".to_owned(), build()?));
     }
@@ -106,10 +110,10 @@ fn build() -> Result<PathBuf> {
 fn observers(options: &Options, undo: &Rc<Undo>) -> Result<Vec<(String, Box<dyn Observer>)>> {
     let mut found: Vec<(String, Box<dyn Observer>)> = Vec::new();
     for name in &options.observers {
-        if name == "kneepoint" || name == "attached" {
-            let words: &[&str] = if name == "attached" { &["attached"] } else { &[] };
+        if OURS.contains(&name.as_str()) {
+            let words = if name == "kneepoint" { &[][..] } else { &[name.as_str()] };
             for (build, file) in &options.collectors {
-                let collector = observers::Kneepoint::start(file, words, undo)?;
+                let collector = observers::Kneepoint::start(file, words, options.cell, undo)?;
                 let name = if words.is_empty() { build } else { name };
                 found.push((name.clone(), Box::new(collector)));
             }

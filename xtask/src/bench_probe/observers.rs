@@ -43,11 +43,19 @@ pub(crate) struct Kneepoint {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
+    /// How long it will have to watch.
+    cell: Duration,
 }
 
 impl Kneepoint {
-    /// With the word `attached` it never opens a window: the price of being called at all.
-    pub(crate) fn start(program: &Path, words: &[&str], undo: &Undo) -> Result<Self> {
+    /// With the word `attached` it never opens a window: the price of being called at all. With
+    /// `whole` its windows are as long as the cells.
+    pub(crate) fn start(
+        program: &Path,
+        words: &[&str],
+        cell: Duration,
+        undo: &Undo,
+    ) -> Result<Self> {
         let mut child = Command::new(program)
             .args(words)
             .stdin(Stdio::piped())
@@ -58,7 +66,7 @@ impl Kneepoint {
         undo.add_process(&child, name.get(..15).unwrap_or(&name))?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().context("no output")?);
-        let mut collector = Self { child, input, output };
+        let mut collector = Self { child, input, output, cell };
         collector.answer("ready")?;
         Ok(collector)
     }
@@ -84,7 +92,8 @@ impl Observer for Kneepoint {
             [] => "-".to_owned(),
             _ => pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
         };
-        self.tell(&format!("open {} {}", list(pids), list(generators)))?;
+        let cell = self.cell.as_millis();
+        self.tell(&format!("open {} {} {cell}", list(pids), list(generators)))?;
         self.answer("open")?;
         Ok(())
     }
@@ -172,7 +181,7 @@ pub(crate) fn other(name: &str, undo: &Rc<Undo>) -> Result<Box<dyn Observer>> {
             };
             ("perf", None, Box::new(command))
         }
-        _ => bail!("known are kneepoint, attached, bpftrace and perf"),
+        _ => bail!("known are kneepoint, whole, attached, bpftrace and perf"),
     };
     let mut version = Command::new(name);
     version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());

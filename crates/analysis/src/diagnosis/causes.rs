@@ -164,17 +164,13 @@ fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
             loss,
             CauseKey::new(CauseKind::Generator, "load generator", ""),
             Name::Generator,
-            evidence(context, generator_charge(&context.account.balance, loss)),
+            evidence(context, generator_charge(&context.account.balance)),
         ),
     }
 }
 
-fn generator_charge(balance: &Balance, loss: &Loss) -> Charge {
+fn generator_charge(balance: &Balance) -> Charge {
     let own = Cores(finite(balance.generator));
-    // Less than its CPU is lost where it has more to give.
-    if loss.lost.value.0 < balance.generator * (1.0 - 1e-9) {
-        return Charge::DearerGenerator { own, more: loss.lost.value };
-    }
     Charge::FullGenerator { own, idle: Cores(finite(balance.no_request_lost)) }
 }
 

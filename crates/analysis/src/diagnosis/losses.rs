@@ -1,10 +1,10 @@
 //! Lost cores at the focus level, slot by slot.
 //!
-//! Lost = extra CPU + idle above 'unused' + what the generator takes above its usual price.
-//! A load generator costs what it costs: its CPU is a line of the ledger, and lost only as far as
-//! an operation costs it clearly more than at the reference level. One with no more to give loses
-//! all that it takes and, where there are as many clients as cores, the cores that idle for its
-//! next request. Where the clients and not the cores bound the throughput, a wait that one client
+//! Lost = extra CPU + idle above 'unused' + what a saturated generator takes.
+//! A load generator costs what it costs: its CPU is a line of the ledger and of the price, whose
+//! rise is shown there, and no loss of the system's. One with no more to give loses all that it
+//! takes and, where there are as many clients as cores, the cores that idle for its next request.
+//! Where the clients and not the cores bound the throughput, a wait that one client
 //! alone has as well (a timer, a disk) is a loss only as far as it is longer. Extra CPU of single
 //! functions can be negative (a function got cheaper); only positive lines are losses, so the total
 //! is the sum of the positive lines, and the shares of all causes add up to 1 at most. A lock loses
@@ -43,43 +43,15 @@ pub(crate) struct Loss {
     pub(crate) share: Estimate<Ratio>,
 }
 
-/// A generator takes so much more per operation than at the reference level before that is lost:
-/// below, it only shares the machine's caches and its switches with more clients.
-const DEARER: f64 = 0.25;
-
-/// What of the load generator's CPU is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GeneratorLoss {
-    /// It has no more to give: all of it, and the cores that idle for its next request.
-    Whole,
-    /// What it takes above its usual price.
-    Extra,
-    /// It costs what it always costs.
-    Nothing,
-}
-
-impl GeneratorLoss {
-    /// Of a generator at `account`, which is `full` where it has no more to give.
-    pub(crate) fn of(full: bool, account: Option<&Account>) -> Self {
-        let dearer = account.is_some_and(|account| {
-            let (all, extra) = (account.balance.generator, account.balance.generator_extra);
-            extra > DEARER * (all - extra) && extra >= LEAST_LOSS * account.balance.total
-        });
-        match (full, dearer) {
-            (true, _) => Self::Whole,
-            (false, true) => Self::Extra,
-            (false, false) => Self::Nothing,
-        }
-    }
-}
-
 /// What decides which lines of a balance are losses.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'a> {
     pub(crate) functions: &'a Functions,
     /// Functions with a line of their own.
     pub(crate) shown: &'a [usize],
-    pub(crate) generator: GeneratorLoss,
+    /// Whether the load generator has no more to give: all of its CPU is lost, and the cores that
+    /// idle for its next request.
+    pub(crate) generator_full: bool,
     /// Blocked seconds that an operation has to wait anyway, by wait group: nothing is lost by
     /// them. Empty where nothing but the cores bounds the throughput.
     pub(crate) inherent: &'a [f64],
@@ -96,11 +68,8 @@ impl Rules<'_> {
                 idle + work_of(balance, group, self.functions)
             }
             Slot::Scheduler => balance.scheduler,
-            Slot::Generator => match self.generator {
-                GeneratorLoss::Whole => balance.generator + balance.no_request_lost,
-                GeneratorLoss::Extra => balance.generator_extra,
-                GeneratorLoss::Nothing => 0.0,
-            },
+            Slot::Generator if self.generator_full => balance.generator + balance.no_request_lost,
+            Slot::Generator => 0.0,
         };
         if cores.is_nan() { f64::NAN } else { cores.max(0.0) }
     }

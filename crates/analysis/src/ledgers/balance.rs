@@ -63,10 +63,6 @@ pub(crate) struct Balance {
     /// Its parts; none where either level has no stacks.
     pub(crate) by_function: Option<Vec<f64>>,
     pub(crate) generator: f64,
-    /// The part of `generator` above what it took for as many operations at the reference level,
-    /// were they dearer to it by as much as they are to the system: colder caches and a slower
-    /// machine are not of its making.
-    pub(crate) generator_extra: f64,
     pub(crate) others: f64,
     /// Threads of the kernel.
     pub(crate) kernel: f64,
@@ -101,7 +97,6 @@ pub(crate) struct Ways {
 impl Balance {
     pub(crate) fn of(row: &Row, reference: &Reference, level: Level) -> Self {
         let useful = row.throughput * reference.demand;
-        let dearer = quotient(row.demand(), reference.demand).max(1.0);
         let idle = split_idle(row, level);
         let mut balance = Self {
             total: row.cores,
@@ -109,7 +104,6 @@ impl Balance {
             extra_cpu: row.system - useful,
             by_function: inflation(row, reference),
             generator: row.generator,
-            generator_extra: row.generator - row.throughput * reference.generator * dearer,
             others: row.others,
             kernel: row.kernel,
             kneepoint: row.kneepoint,
@@ -274,22 +268,6 @@ mod tests {
         assert!((idle.scheduler - 0.25).abs() < 1e-12);
         assert!((idle.ways.handed_over - 0.75).abs() < 1e-12);
         assert!((idle.ways.charged - 0.25).abs() < 1e-12 && idle.ways.spread.abs() < 1e-12);
-    }
-
-    #[test]
-    fn a_generator_s_usual_price_is_no_extra() {
-        let row = |throughput: f64, generator: f64| Row {
-            cores: 2.0,
-            throughput,
-            system: 1.0,
-            generator,
-            ..Row::default()
-        };
-        let reference = Reference::of(&row(1000.0, 0.4));
-        let same = Balance::of(&row(2000.0, 0.8), &reference, level(2, 2));
-        assert!(same.generator_extra.abs() < 1e-12 && (same.generator - 0.8).abs() < 1e-12);
-        let more = Balance::of(&row(1000.0, 0.7), &reference, level(2, 2));
-        assert!((more.generator_extra - 0.3).abs() < 1e-12);
     }
 
     #[test]

@@ -132,15 +132,9 @@ impl Lines<'_> {
         });
     }
 
-    /// What the generator takes above its usual price has a line of its own where it is a cause.
     fn generator(&mut self) {
-        let (name, kind) = (CoreName::Generator, LineKind::Generator);
-        if self.charged.generator_full || self.charged.cause(Slot::Generator).is_none() {
-            let slot = self.charged.generator_full.then_some(Slot::Generator);
-            return self.add(kind, name, slot, |_, b| b.generator);
-        }
-        self.add(kind, name, None, |_, b| b.generator - b.generator_extra);
-        self.add(kind, CoreName::DearerGenerator, Some(Slot::Generator), |_, b| b.generator_extra);
+        let slot = self.charged.generator_full.then_some(Slot::Generator);
+        self.add(LineKind::Generator, CoreName::Generator, slot, |_, b| b.generator);
     }
 
     fn idle(&mut self, groups: &Groups) {

@@ -1,7 +1,7 @@
 //! What keeps a level below its bound, ranked by the rules of causes at every level.
 
 use super::{Given, line, part_of};
-use crate::diagnosis::losses::{GeneratorLoss, Loss, Rules, losses};
+use crate::diagnosis::losses::{Loss, Rules, losses};
 use crate::ledgers::accounts::Account;
 use crate::ledgers::core_ledger::shown_functions;
 use crate::ledgers::row::per_operation;
@@ -29,9 +29,8 @@ pub(super) fn limits(given: &Given<'_>, account: &Account) -> Vec<Limit> {
         .and_then(|level| accounts.at(level))
         .map_or_else(Vec::new, Account::blocked_per_operation);
     // More clients do not take a generator's limit away.
-    let full = given.generator_full && account.level >= given.story.level;
-    let generator = GeneratorLoss::of(full, Some(account));
-    let rules = Rules { functions, shown: &shown, generator, inherent: &inherent };
+    let generator_full = given.generator_full && account.level >= given.story.level;
+    let rules = Rules { functions, shown: &shown, generator_full, inherent: &inherent };
     let losses = losses(accounts, account, &rules);
     let limit = |loss: &Loss| {
         let price: Estimate<Seconds> = accounts.estimate(account, |row, balance| {

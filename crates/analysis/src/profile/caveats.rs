@@ -1,6 +1,7 @@
 //! What limits a profile.
 
 use crate::number::tally;
+use crate::quality::collector::WHOLE;
 use kneepoint_vocab::findings::{Caveat, CaveatReason, Severity};
 use kneepoint_vocab::{Profile, RunRecord, StoppedBy, Tier};
 
@@ -55,6 +56,9 @@ pub(crate) fn caveats(reported: &Profile, record: &RunRecord) -> Vec<Caveat> {
     }
     if !collector.losses.is_empty() {
         add(Note, CaveatReason::LostEvents { losses: collector.losses.clone() });
+    }
+    if let Some(covered) = collector.covered.filter(|covered| covered.0 < WHOLE) {
+        add(Note, CaveatReason::Thinned { covered });
     }
     for remark in record.end.iter().flat_map(|end| &end.remarks) {
         add(Note, CaveatReason::Remark { text: remark.clone() });

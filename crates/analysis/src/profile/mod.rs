@@ -9,7 +9,7 @@ mod caveats;
 
 use crate::diagnosis::causes::{Context, causes};
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::losses::{GeneratorLoss, Loss, Rules};
+use crate::diagnosis::losses::{Loss, Rules};
 use crate::frames::stacks::Stacks;
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::core_ledger::{Charged, Slot, core_ledger, shown_functions};
@@ -137,7 +137,7 @@ impl Explained<'_> {
         let rules = Rules {
             functions: self.functions,
             shown: &shown,
-            generator: GeneratorLoss::Nothing,
+            generator_full: false,
             inherent: &[],
         };
         let total = account.balance.total;

@@ -1,6 +1,7 @@
 //! Everything that limits what was said, with the figures that show it.
 
 use crate::number::{count, quotient, size, tally};
+use crate::quality::collector::WHOLE;
 use crate::quality::measured::{left_out, measured};
 use crate::quality::protocol::{disturbed_share, kept_share};
 use crate::quality::{environment, nameless, stalls, steadiness};
@@ -376,6 +377,9 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     if !collector.losses.is_empty() {
         let losses = collector.losses.clone();
         caveats.add(Note, 0.05, CaveatReason::LostEvents { losses });
+    }
+    if let Some(covered) = collector.covered.filter(|covered| covered.0 < WHOLE) {
+        caveats.add(Note, 0.05, CaveatReason::Thinned { covered });
     }
     if let Some(ratio) = collector.on_off.filter(|ratio| ratio.high.0 < 1.0) {
         let cost = 1.0 - ratio.value.0;

@@ -10,6 +10,9 @@ use kneepoint_vocab::units::{Ratio, Seconds};
 use kneepoint_vocab::{Estimate, Fact, Level, ThreadTime, Tier, TrialRecord, VariantId};
 use std::collections::BTreeMap;
 
+/// Windows that cover less than this part of the counted time are said to.
+pub(crate) const WHOLE: f64 = 0.9;
+
 /// Sums of both clocks over threads that have both.
 #[derive(Clone, Copy, Default)]
 struct Clocks {

@@ -56,6 +56,18 @@ pub fn read_machine(cpus: &[u32]) -> Option<CpuTicks> {
     parse_machine(&super::text("stat").ok()?, cpus)
 }
 
+/// Switches of all CPUs from one thread to another since boot.
+#[must_use]
+pub fn parse_switches(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
+}
+
+/// Reads [`parse_switches`].
+#[must_use]
+pub fn read_switches() -> Option<u64> {
+    parse_switches(&super::text("stat").ok()?)
+}
+
 /// Length of a tick in ns, from the kernel's constant of 100 ticks a second in all its files.
 pub const TICK: u64 = 10_000_000;
 

@@ -18,7 +18,7 @@ use crate::target::Target;
 pub(crate) use ebpf::in_first_pid_namespace;
 pub use kneepoint_machine::windows::Observation;
 use kneepoint_machine::windows::Windows;
-use kneepoint_vocab::{MachineName, Tier};
+use kneepoint_vocab::{MachineName, Ratio, Tier};
 
 /// How to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -194,6 +194,13 @@ impl Windows for Probe {
 
     fn open(&mut self, target: &Target) -> anyhow::Result<()> {
         Ok(Probe::open(self, target)?)
+    }
+
+    fn share(&self, switches: f64) -> Ratio {
+        match self.tier {
+            Tier::Full => crate::thinning::share(switches),
+            Tier::Fallback => Ratio(1.0),
+        }
     }
 
     fn freeze(&mut self) -> anyhow::Result<()> {

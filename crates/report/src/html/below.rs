@@ -90,6 +90,10 @@ pub(super) fn collector(findings: &Findings, axis: Axis) -> Vec<Fact> {
     if let Some(ratio) = &collector.on_off {
         facts.push(fact("throughput with it over without", number::factor(ratio).to_string()));
     }
+    if let Some(part) = collector.covered {
+        let text = "of the time that operations were counted over";
+        facts.push(fact("watched", format!("{} {text}", number::plain_percent(part))));
+    }
     if let Some(ratio) = collector.running_check {
         facts.push(fact("running time over the kernel's own count", precise(ratio)));
     }

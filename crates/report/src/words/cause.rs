@@ -78,12 +78,6 @@ fn charge(charge: &Charge, of: &str) -> String {
             "{} of {of} cores idle while a thread was already woken for them",
             quantity(idle)
         ),
-        Charge::DearerGenerator { own, more } => format!(
-            "the load generator itself uses {} of {of} cores, {} more than an operation cost it \
-             where the system was cheapest",
-            quantity(own),
-            quantity(more)
-        ),
         Charge::FullGenerator { own, idle } => generator(*own, *idle, of),
     }
 }
@@ -248,8 +242,6 @@ mod tests {
         assert_eq!(full(0.97, 0.7), format!("{uses}, 0.7 idle for its next request"));
         assert_eq!(full(0.97, 0.0), uses);
         assert_eq!(full(0.0, 0.7), "0.7 of 2 cores idle for the next request");
-        let dearer = Charge::DearerGenerator { own: Cores(0.5), more: Cores(0.27) };
-        assert!(said(dearer).contains("0.5 of 2 cores, 0.27 more than an operation cost it"));
         let woken = said(Charge::Scheduler { idle: Cores(0.1) });
         assert_eq!(woken, "0.1 of 2 cores idle while a thread was already woken for them");
     }

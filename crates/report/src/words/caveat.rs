@@ -69,6 +69,11 @@ pub(crate) fn of_run(reason: &CaveatReason) -> String {
         Is::CutStacks { complete } => cut_stacks(*complete),
         Is::LostEvents { losses } => lost_events(losses),
         Is::CollectorCosts { ratio } => collector_costs(ratio),
+        Is::Thinned { covered } => format!(
+            "The collector watched {} of the time: where threads switch often, watching all of it \
+             would slow them. Ledgers and causes are of that part; throughput is of all.",
+            crate::number::plain_percent(*covered)
+        ),
         Is::NoThreads => fixed("No thread was seen: there is nothing to tell."),
         Is::SingleWindow => fixed("A single window: no number has an interval; watch longer."),
         Is::ShortWatch => fixed("Less than a second was seen: watch longer with --seconds."),

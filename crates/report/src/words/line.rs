@@ -34,7 +34,6 @@ pub(crate) fn brief(name: &CoreName) -> String {
         CoreName::SpreadFunctions => "extra CPU, spread over functions",
         CoreName::Unnamed => "extra CPU (no stacks)",
         CoreName::Generator => "load generator",
-        CoreName::DearerGenerator => "load generator, more than usual",
         CoreName::KernelThreads => "kernel threads",
         CoreName::Steal => "steal by the hypervisor",
         CoreName::Interrupts => "interrupts",

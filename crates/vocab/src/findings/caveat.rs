@@ -277,6 +277,11 @@ pub enum CaveatReason {
         /// Throughput with the collector over that without.
         ratio: Estimate<Ratio>,
     },
+    /// The collector watched a part of the time that operations were counted over.
+    Thinned {
+        /// So much of it.
+        covered: Ratio,
+    },
     /// A profile saw no thread.
     NoThreads,
     /// A profile has a single window.

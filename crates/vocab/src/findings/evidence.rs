@@ -60,13 +60,6 @@ pub enum Charge {
         /// So many.
         idle: Cores,
     },
-    /// The load generator takes more than where the system was cheapest.
-    DearerGenerator {
-        /// Cores that it uses.
-        own: Cores,
-        /// What of them is more.
-        more: Cores,
-    },
     /// The load generator has no more to give.
     FullGenerator {
         /// Cores that it uses.

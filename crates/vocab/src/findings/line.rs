@@ -25,8 +25,6 @@ pub enum CoreName {
     Unnamed,
     /// The load generator.
     Generator,
-    /// What the load generator takes above its usual price.
-    DearerGenerator,
     /// Threads of the kernel.
     KernelThreads,
     /// Taken by the hypervisor.
