@@ -13,6 +13,7 @@ use crate::store::{self, Store};
 use crate::variants::{Ground, Variants};
 use anyhow::{Context, Result, anyhow, bail};
 use kneepoint_machine::here;
+use kneepoint_machine::windows::Windows;
 use kneepoint_probe::{Probe, ProbeOptions};
 use kneepoint_rig::priority::Prompt;
 use kneepoint_rig::{CpuSets, Need, placement};
@@ -497,13 +498,8 @@ impl<'a> Runner<'a> {
         let unprobed = planned.variant.0 == VariantId::UNPROBED;
         let shape = self.shape(planned.level, self.plan.ramp, self.plan.slice);
         let system = self.variants.system(&planned.variant)?;
-        if !unprobed {
-            return slice::take(system, Some(&mut self.probe), &shape, &self.clock, self.stop);
-        }
-        self.probe.detach()?;
-        let taken = slice::take(system, None, &shape, &self.clock, self.stop);
-        self.probe.reattach()?;
-        taken
+        let probe = (!unprobed).then_some(&mut self.probe as &mut dyn Windows);
+        slice::take(system, probe, &shape, &self.clock, self.stop)
     }
 
     fn shape(&self, level: Level, ramp: Nanos, length: Nanos) -> Shape {

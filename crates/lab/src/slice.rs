@@ -46,7 +46,7 @@ pub(crate) struct Taken {
 /// Takes a slice, watched by `probe` where there is one.
 ///
 /// The counting window opens before and closes after the probe's, by the time that takes the
-/// system and the probe, and where watching costs much by the parts of the slice that are not
+/// system and the probe, and where watching costs much by the beginning of the slice, which is not
 /// watched; both are divided by their own lengths.
 pub(crate) fn take(
     system: &mut dyn System,
@@ -78,7 +78,8 @@ pub(crate) fn take(
     let share = probe
         .as_deref()
         .map_or(Ratio(1.0), |probe| watched_share(probe, shape, &switching, &target, stop));
-    let (before, watched) = parts(shape.length, share);
+    let watched = part(shape.length, share);
+    let before = Nanos(shape.length.0 - watched.0);
     let meter = CpuMeter::start(&target);
     system.mark()?;
     let begin = clock.now();
@@ -95,7 +96,6 @@ pub(crate) fn take(
         probe.freeze()?;
     }
     let frozen = clock.now();
-    work(system, frozen + before)?;
     system.close()?;
     let counted = Nanos(clock.now().0 - begin.0);
     let reading = meter.finish();
@@ -145,11 +145,8 @@ fn watched_share(
     probe.share(switching.per_core(cores))
 }
 
-/// How long a slice is not watched before and after, and how long it is: the middle.
-fn parts(length: Nanos, share: Ratio) -> (Nanos, Nanos) {
-    if share.0 >= 1.0 {
-        return (Nanos(0), length);
-    }
+/// How long it is watched: its end.
+fn part(length: Nanos, share: Ratio) -> Nanos {
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -157,7 +154,7 @@ fn parts(length: Nanos, share: Ratio) -> (Nanos, Nanos) {
         reason = "a part of a slice, which is seconds"
     )]
     let watched = (length.0 as f64 * share.0) as u64;
-    (Nanos((length.0 - watched) / 2), Nanos(watched))
+    Nanos(watched.min(length.0))
 }
 
 /// Waits until the clients have settled, where they can tell, at least for the ramp.
@@ -217,10 +214,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_watched_is_the_middle() {
+    fn no_more_is_watched_than_there_is() {
         let second = Nanos::from_millis(1000);
-        assert_eq!(parts(second, Ratio(1.0)), (Nanos(0), second));
-        let (before, watched) = parts(second, Ratio(0.4));
-        assert_eq!((before, watched), (Nanos::from_millis(300), Nanos::from_millis(400)));
+        assert_eq!(part(second, Ratio(1.0)), second);
+        assert_eq!(part(second, Ratio(0.4)), Nanos::from_millis(400));
+        assert_eq!(part(second, Ratio(1.5)), second);
     }
 }

@@ -1,9 +1,9 @@
-//! The collector alone, as a run uses it, for `cargo xtask bench-probe`: attached once, taken off
-//! between windows, directed by lines on its input when to open and close them.
+//! The collector alone, as a run uses it, for `cargo xtask bench-probe`: loaded once,
+//! directed by lines on its input when to open and close them.
 //!
 //! `open PIDS GENERATORS MILLISECONDS` (numbers with commas between, or `-`) is answered by
 //! `open`, `close` by what the window cost and missed, as words `name=value`, with commas after
-//! each. Of so many milliseconds from `open` on the middle is watched, as in a slice of a run:
+//! each. Of so many milliseconds from `open` on the last are watched, as in a slice of a run:
 //! all of them unless threads switch often. With the argument `whole` all of them are in any
 //! case. With the argument `attached` the programs are attached and no window opens, so that
 //! they return at once: what the kernel takes to call them.
@@ -21,7 +21,6 @@ fn main() -> anyhow::Result<()> {
     let whole = argument.as_deref() == Some("whole");
     let options = ProbeOptions { tier: Some(Tier::Full), stacks: true, cores: 0 };
     let (mut probe, remarks) = Probe::attach(&options)?;
-    probe.detach()?;
     let mut answers = std::io::stdout();
     writeln!(answers, "ready {remarks:?}")?;
     for line in std::io::stdin().lock().lines() {
@@ -34,14 +33,14 @@ fn main() -> anyhow::Result<()> {
                     ..Target::default()
                 };
                 let cell = Duration::from_millis(milliseconds.parse()?);
-                probe.reattach()?;
+                if attached_only {
+                    probe.reattach()?;
+                }
                 if whole {
                     probe.open(&target)?;
                 }
                 writeln!(answers, "open")?;
-                if !whole && !attached_only {
-                    watch(&mut probe, &target, cell)?;
-                }
+                watched = whole || !attached_only && watch(&mut probe, &target, cell)?;
             }
             ["close"] if attached_only => {
                 probe.detach()?;
@@ -51,7 +50,6 @@ fn main() -> anyhow::Result<()> {
                 if whole {
                     probe.freeze()?;
                 }
-                probe.detach()?;
                 writeln!(answers, "{}", words(&probe.collect()?))?;
             }
             _ => {
@@ -74,9 +72,9 @@ fn watch(probe: &mut Probe, target: &Target, cell: Duration) -> anyhow::Result<(
     std::thread::sleep(switching.left().duration());
     let share = probe.share(switching.per_core(tasks::allowed_cpus().len())).0;
     let until = |part: f64| cell.mul_f64(part).saturating_sub(begun.elapsed());
-    std::thread::sleep(until((1.0 - share) / 2.0));
+    std::thread::sleep(until(1.0 - share));
     probe.open(target)?;
-    std::thread::sleep(until((1.0 + share) / 2.0));
+    std::thread::sleep(until(1.0));
     Ok(probe.freeze()?)
 }
 

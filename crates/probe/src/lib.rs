@@ -1,7 +1,7 @@
 //! What watches the machine: eBPF accounting, perf, `/proc`, unwinding, symbols. It reports
 //! facts and judges nothing.
 //!
-//! A [`Probe`] is attached once, before the workload starts; each window is [`Probe::open`]ed and
+//! A [`Probe`] is loaded once, before the workload starts; each window is [`Probe::open`]ed and
 //! [`Probe::close`]d and yields an [`Observation`]. [`CpuMeter`], [`Instruments`] and [`calls`]
 //! need no probe.
 

@@ -1,7 +1,7 @@
 //! How much of a slice is watched where threads switch very often.
 //!
 //! The collector's programs run at each switch and each wake-up, so that watching costs by the
-//! switch. Where that would be dear, the window is the middle part of the time that operations are
+//! switch. Where that would be dear, the window is the last part of the time that operations are
 //! counted over: throughput is of all of it, the ledger of the part
 //! (docs/decisions/0098-many-switches-are-watched-for-a-part-of-the-time.md).
 

@@ -322,21 +322,20 @@ fn windows_follow_each_other_cleanly_and_programs_come_off() {
         assert_closed(&format!("windows {round}"), &seen);
         assert_eq!(load_group(&seen).threads, 1);
     }
-    let attached = links();
-    assert!(attached >= 4, "{attached}");
-    let begin = std::time::Instant::now();
-    probe.detach().unwrap();
-    let detached = begin.elapsed();
-    assert_eq!(links(), 0, "the kernel holds no link any more");
-    assert!(probe.open(&target).is_err(), "detached programs cannot account");
-    let begin = std::time::Instant::now();
-    probe.reattach().unwrap();
-    println!("windows: detach {detached:?}, reattach {:?}", begin.elapsed());
-    assert_eq!(links(), attached);
+    assert_eq!(links(), 0, "the kernel holds no link between windows");
     probe.open(&target).unwrap();
+    assert!(links() >= 4, "{}", links());
     assert!(probe.open(&target).is_err() && probe.detach().is_err());
     std::thread::sleep(ms(150));
-    assert_closed("windows again", &probe.close().unwrap());
+    probe.freeze().unwrap();
+    let begin = std::time::Instant::now();
+    assert_closed("windows again", &probe.collect().unwrap());
+    println!("windows: collected after {:?}", begin.elapsed());
+    assert_eq!(links(), 0);
+    probe.reattach().unwrap();
+    assert!(links() >= 4, "attached without a window");
+    probe.detach().unwrap();
+    assert_eq!(links(), 0);
 }
 
 #[test]

@@ -90,16 +90,17 @@ type Attached = Result<Box<dyn Collector>, ProbeError>;
 /// All collectors, the best first.
 const KINDS: [Kind; 2] = [ebpf::KIND, fallback::KIND];
 
-/// A collector, attached for a whole run.
+/// A collector, loaded for a whole run. Its programs are attached from the begin of a window until
+/// it is collected: to be called at all costs what switches often 8 % of its throughput.
 pub struct Probe {
     inner: Box<dyn Collector>,
     tier: Tier,
 }
 
 impl Probe {
-    /// Loads and attaches the best tier that works here, or the one asked for. Do it before the
-    /// workload starts: loading takes a second or more beside busy threads. The strings say why
-    /// something better was not available.
+    /// Loads the best tier that works here, or the one asked for, and tries to attach it. Do it
+    /// before the workload starts: loading takes a second or more beside busy threads. The strings
+    /// say why something better was not available.
     ///
     /// # Errors
     /// That of the tier asked for where it is not available, e.g. [`ProbeError::Ebpf`].
@@ -112,7 +113,10 @@ impl Probe {
         let mut refused = ProbeError::Order("no collector is of this tier");
         for kind in KINDS.iter().filter(|kind| options.tier.is_none_or(|only| only == kind.tier)) {
             match (kind.attach)(cpus.clone(), options.stacks, &mut remarks) {
-                Ok(inner) => return Ok((Self { inner, tier: kind.tier }, remarks)),
+                Ok(mut inner) => {
+                    inner.detach()?;
+                    return Ok((Self { inner, tier: kind.tier }, remarks));
+                }
                 Err(error) => {
                     remarks.push(error.to_string());
                     refused = error;
@@ -128,10 +132,10 @@ impl Probe {
         self.tier
     }
 
-    /// Begins a window.
+    /// Attaches what is detached, and begins a window.
     ///
     /// # Errors
-    /// A window is already open, the probe is detached, no target lives, or a map failed.
+    /// A window is already open, the kernel refuses, no target lives, or a map failed.
     pub fn open(&mut self, target: &Target) -> Result<(), ProbeError> {
         // Where this process may open no more files, nothing can be said of anybody.
         kneepoint_machine::proc::numbers("")
@@ -140,6 +144,7 @@ impl Probe {
         if !target.pids.iter().any(alive) {
             return Err(ProbeError::NoTarget(target.pids.clone()));
         }
+        self.inner.reattach()?;
         self.inner.open(target)
     }
 
@@ -152,12 +157,13 @@ impl Probe {
         self.inner.freeze()
     }
 
-    /// The facts of the frozen window. Names stacks, which takes CPU: not while the system is
-    /// being measured.
+    /// Detaches, and tells the facts of the frozen window. Names stacks, which takes CPU: not while
+    /// the system is being measured.
     ///
     /// # Errors
     /// No window is frozen, or a map failed.
     pub fn collect(&mut self) -> Result<Observation, ProbeError> {
+        self.inner.detach()?;
         self.inner.collect()
     }
 
@@ -178,7 +184,7 @@ impl Probe {
         self.inner.detach()
     }
 
-    /// Puts the programs back.
+    /// Puts the programs back, without a window: they return at once.
     ///
     /// # Errors
     /// The kernel refuses.
