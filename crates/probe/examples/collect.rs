@@ -10,7 +10,7 @@
 
 use kneepoint_machine::windows::Windows as _;
 use kneepoint_probe::proc::tasks;
-use kneepoint_probe::{Observation, Probe, ProbeOptions, Switching, Target};
+use kneepoint_probe::{Observation, Probe, ProbeError, ProbeOptions, Switching, Target};
 use kneepoint_vocab::{Fact, Tier};
 use std::io::{BufRead as _, Write as _};
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ fn main() -> anyhow::Result<()> {
     let (mut probe, remarks) = Probe::attach(&options)?;
     let mut answers = std::io::stdout();
     writeln!(answers, "ready {remarks:?}")?;
+    let mut watched = false;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         match line.split_whitespace().collect::<Vec<_>>().as_slice() {
@@ -42,15 +43,16 @@ fn main() -> anyhow::Result<()> {
                 writeln!(answers, "open")?;
                 watched = whole || !attached_only && watch(&mut probe, &target, cell)?;
             }
-            ["close"] if attached_only => {
-                probe.detach()?;
-                writeln!(answers, "window=0")?;
-            }
             ["close"] => {
                 if whole {
                     probe.freeze()?;
                 }
-                writeln!(answers, "{}", words(&probe.collect()?))?;
+                if watched {
+                    writeln!(answers, "{}", words(&probe.collect()?))?;
+                } else {
+                    probe.detach()?;
+                    writeln!(answers, "window=0")?;
+                }
             }
             _ => {
                 anyhow::bail!("`{line}` is neither `open PIDS GENERATORS MILLISECONDS` nor `close`")
@@ -65,17 +67,22 @@ fn numbers(list: &str) -> anyhow::Result<Vec<u32>> {
     Ok(given.map(str::parse).collect::<Result<_, _>>()?)
 }
 
-/// Watches so much of the time to come as a run would, by the switches at its beginning.
-fn watch(probe: &mut Probe, target: &Target, cell: Duration) -> anyhow::Result<()> {
+/// Watches so much of the time to come as a run would, by the switches at its beginning; whether
+/// anybody was still there.
+fn watch(probe: &mut Probe, target: &Target, cell: Duration) -> anyhow::Result<bool> {
     let begun = Instant::now();
     let switching = Switching::start();
     std::thread::sleep(switching.left().duration());
     let share = probe.share(switching.per_core(tasks::allowed_cpus().len())).0;
     let until = |part: f64| cell.mul_f64(part).saturating_sub(begun.elapsed());
     std::thread::sleep(until(1.0 - share));
-    probe.open(target)?;
+    match probe.open(target) {
+        Err(ProbeError::NoTarget(_)) => return Ok(false),
+        opened => opened?,
+    }
     std::thread::sleep(until(1.0));
-    Ok(probe.freeze()?)
+    probe.freeze()?;
+    Ok(true)
 }
 
 /// What the window cost and missed.
