@@ -60,6 +60,9 @@ pub(crate) fn take(
         lasts: shape.ramp.max(shape.settle) + shape.length,
         cpus: shape.cpus.clone(),
     };
+    if let Some(probe) = probe.as_deref_mut().filter(|_| !shape.thinned) {
+        probe.ready()?;
+    }
     let machine = probe.as_ref().map_or_else(|| here().machine(), |probe| probe.machine());
     let clients = system.begin(&drive)?;
     let started = clock.now();

@@ -40,6 +40,15 @@ pub trait Windows {
     /// Which machine they are on: whose facts these are.
     fn machine(&self) -> MachineName;
 
+    /// Does what takes time and can be done before a window: a system that is watched from its
+    /// birth should not run without it meanwhile.
+    ///
+    /// # Errors
+    /// Nothing can be watched any more.
+    fn ready(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     /// Begins a window.
     ///
     /// # Errors

@@ -30,6 +30,7 @@ fn a_system_that_ends_within_its_window_is_accounted_for() {
     for tier in [Tier::Full, Tier::Fallback] {
         let test = format!("ends early, {tier:?}");
         let Some(mut probe) = probe(&test, tier, true) else { continue };
+        probe.reattach().unwrap();
         let mut system =
             shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done & sleep 0.2; wait");
         let target = Target { pids: vec![system.0.id()], ..Target::default() };

@@ -202,6 +202,10 @@ impl Windows for Probe {
         Ok(Probe::open(self, target)?)
     }
 
+    fn ready(&mut self) -> anyhow::Result<()> {
+        Ok(self.reattach()?)
+    }
+
     fn share(&self, switches: f64) -> Ratio {
         match self.tier {
             Tier::Full => crate::thinning::share(switches),
