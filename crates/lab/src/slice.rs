@@ -6,7 +6,7 @@ use anyhow::Result;
 use kneepoint_machine::here;
 use kneepoint_machine::windows::{Target, Windows};
 use kneepoint_probe::proc::tasks;
-use kneepoint_probe::{CpuMeter, Instruments, Switching};
+use kneepoint_probe::{CpuMeter, Instruments, MeterReading, Switching};
 use kneepoint_rig::{CpuSets, Drive, SliceOutput, System};
 use kneepoint_vocab::{
     Fact, Interference, MachineName, Nanos, Ratio, Settling, Stability, StackRecord, Window,
@@ -109,12 +109,6 @@ pub(crate) fn take(
     let (mut facts, stacks) =
         observation.map_or((Vec::new(), Vec::new()), |seen| (seen.facts, seen.new_stacks));
     facts.extend(shown.into_iter().flatten());
-    let exact = facts.iter().find_map(|fact| match fact {
-        Fact::CoreTime(core) if core.total.0 > 0 => {
-            Some(Ratio(core.others.seconds().0 / core.total.seconds().0))
-        }
-        _ => None,
-    });
     Ok(Taken {
         machine,
         window: Window { begin: opened, length: Nanos(frozen.0 - opened.0) },
@@ -122,14 +116,22 @@ pub(crate) fn take(
         output,
         stability,
         settling: course.settling(Nanos(begin.0 - started.0)),
-        interference: Interference {
-            // Of all that was counted, not only of what was watched.
-            others: exact.filter(|_| before == Nanos(0)).unwrap_or(reading.others),
-            steal: reading.steal,
-        },
+        // Of all that was counted, not only of what was watched.
+        interference: interference(&reading, if before == Nanos(0) { &facts } else { &[] }),
         facts,
         stacks,
     })
+}
+
+/// What others took: as the collector saw it where it did, else by the clocks of processes.
+fn interference(reading: &MeterReading, facts: &[Fact]) -> Interference {
+    let exact = facts.iter().find_map(|fact| match fact {
+        Fact::CoreTime(core) if core.total.0 > 0 => {
+            Some(Ratio(core.others.seconds().0 / core.total.seconds().0))
+        }
+        _ => None,
+    });
+    Interference { others: exact.unwrap_or(reading.others), steal: reading.steal }
 }
 
 /// The part of a slice to watch, by how often threads switch.
