@@ -72,18 +72,20 @@ pub(crate) fn take(
         generators: system.generators(),
         cpus: shape.cpus.system.clone(),
     };
+    // To read every process parts clients from the threads that serve them, and it takes them a
+    // second to find each other: they have the time to settle for that. The instruments read only
+    // beside the collector: slices without it show what watching costs, all of it.
+    let mut instruments = probe.is_some().then(|| Instruments::start(&target));
+    let meter = CpuMeter::start(&target);
     let mut course = Course::default();
     let switching = Switching::start();
     settle(system, shape, clock, stop, &mut course)?;
     target.clients = system.settled_clients(shape.clients).unwrap_or(target.clients);
-    // Only beside the collector: slices without it show what watching costs, all of it.
-    let mut instruments = probe.is_some().then(|| Instruments::start(&target));
     let share = probe
         .as_deref()
         .map_or(Ratio(1.0), |probe| watched_share(probe, shape, &switching, &target, stop));
     let watched = part(shape.length, share);
     let before = Nanos(shape.length.0 - watched.0);
-    let meter = CpuMeter::start(&target);
     system.mark()?;
     let begin = clock.now();
     let mut work = |system: &mut dyn System, until: Nanos| {
