@@ -1,5 +1,5 @@
-//! `xtask bpf`: compiles the eBPF object with the pinned compiler, or checks that the committed
-//! object is what its source compiles to.
+//! `xtask bpf`: compiles the eBPF objects with the pinned compiler, or checks that the committed
+//! objects are what their sources compile to.
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -9,11 +9,11 @@ use std::process::Command;
 
 const COMPILER: &str = "clang-19";
 const STRIP: &str = "llvm-strip-19";
-const OBJECT: &str = "threads.bpf.o";
-const SOURCE: &str = "threads.bpf.c";
-const RECORD: &str = "threads.bpf.sha256";
+/// The accounting, and the census of locks.
+const OBJECTS: [&str; 2] = ["threads.bpf", "census.bpf"];
+const RECORD: &str = "objects.sha256";
 
-/// Flags that the object depends on. With the path map added in [`compile`] it is the same in
+/// Flags that the objects depend on. With the path map added in [`compile`] they are the same in
 /// every folder.
 const FLAGS: [&str; 10] = [
     "-g",
@@ -33,8 +33,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/probe/bpf")
 }
 
-/// Compiles the object and records its hashes; with `check`, changes nothing and fails where the
-/// record or the object differs from the sources.
+/// Compiles the objects and records their hashes; with `check`, changes nothing and fails where the
+/// record or an object differs from the sources.
 ///
 /// # Errors
 /// The compiler is missing or refuses, or the check fails.
@@ -47,28 +47,34 @@ pub(crate) fn run(check: bool) -> Result<()> {
             return Ok(());
         }
     }
-    let built = compile(&folder)?;
-    let committed = folder.join(OBJECT);
-    if check {
-        let old = std::fs::read(&committed).with_context(|| committed.display().to_string())?;
-        if old != built {
-            bail!(
-                "crates/probe/bpf/{OBJECT}: differs from what its source compiles to, \
-                 run `cargo xtask bpf` and commit the object"
-            );
+    let mut record = format!("{}  sources and flags\n", source_hash(&folder)?);
+    for name in OBJECTS {
+        let built = compile(&folder, name)?;
+        let committed = folder.join(format!("{name}.o"));
+        let bytes = built.len();
+        if check {
+            let old = std::fs::read(&committed).with_context(|| committed.display().to_string())?;
+            if old != built {
+                bail!(
+                    "crates/probe/bpf/{name}.o: differs from what its source compiles to, \
+                     run `cargo xtask bpf` and commit the object"
+                );
+            }
+            println!("{name}.o: {bytes} bytes, as compiled from its source");
+        } else {
+            std::fs::write(&committed, &built).with_context(|| committed.display().to_string())?;
+            println!("{name}.o: {bytes} bytes written");
         }
-        println!("{OBJECT}: {} bytes, as compiled from its source", built.len());
+        let _ = writeln!(record, "{}  {name}.o", hex(&built));
+    }
+    if check {
         return Ok(());
     }
-    std::fs::write(&committed, &built).with_context(|| committed.display().to_string())?;
-    let record = folder.join(RECORD);
-    let text = format!("{}  sources and flags\n{}  {OBJECT}\n", source_hash(&folder)?, hex(&built));
-    std::fs::write(&record, text).with_context(|| record.display().to_string())?;
-    println!("{OBJECT}: {} bytes written", built.len());
-    Ok(())
+    let path = folder.join(RECORD);
+    std::fs::write(&path, record).with_context(|| path.display().to_string())
 }
 
-/// Compares the recorded hashes with the sources and the object that are there; needs no
+/// Compares the recorded hashes with the sources and the objects that are there; needs no
 /// compiler.
 ///
 /// # Errors
@@ -77,14 +83,16 @@ pub(crate) fn recorded(folder: &Path) -> Result<()> {
     let path = folder.join(RECORD);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let mut words = text.lines().filter_map(|line| line.split(' ').next());
-    let object = folder.join(OBJECT);
-    let object = std::fs::read(&object).with_context(|| object.display().to_string())?;
-    let stale = "run `cargo xtask bpf` and commit the object with its record";
+    let stale = "run `cargo xtask bpf` and commit the objects with their record";
     if words.next() != Some(source_hash(folder)?.as_str()) {
         bail!("crates/probe/bpf/{RECORD}: the sources have changed since, {stale}");
     }
-    if words.next() != Some(hex(&object).as_str()) {
-        bail!("crates/probe/bpf/{RECORD}: {OBJECT} is not the recorded one, {stale}");
+    for name in OBJECTS {
+        let object = folder.join(format!("{name}.o"));
+        let object = std::fs::read(&object).with_context(|| object.display().to_string())?;
+        if words.next() != Some(hex(&object).as_str()) {
+            bail!("crates/probe/bpf/{RECORD}: {name}.o is not the recorded one, {stale}");
+        }
     }
     Ok(())
 }
@@ -128,16 +136,16 @@ fn compiler_is_there() -> bool {
     runs(COMPILER) && runs(STRIP)
 }
 
-/// The stripped object's bytes. It is compiled in the sources' folder, so that no path enters it.
-fn compile(folder: &Path) -> Result<Vec<u8>> {
+/// The bytes of a stripped object. It is compiled in the sources' folder, so that no path enters it.
+fn compile(folder: &Path, name: &str) -> Result<Vec<u8>> {
     let folder = &folder.canonicalize().with_context(|| folder.display().to_string())?;
-    let out = std::env::temp_dir().join(format!("kneepoint-{}-{OBJECT}", std::process::id()));
+    let out = std::env::temp_dir().join(format!("kneepoint-{}-{name}.o", std::process::id()));
     let compiled = call(
         Command::new(COMPILER)
             .current_dir(folder)
             .args(FLAGS)
             .arg(format!("-ffile-prefix-map={}=.", folder.display()))
-            .args(["-c", SOURCE, "-o"])
+            .args(["-c", &format!("{name}.c"), "-o"])
             .arg(&out),
     )
     .and_then(|()| call(Command::new(STRIP).arg("-g").arg(&out)))
@@ -180,7 +188,7 @@ mod tests {
         std::fs::write(copy.join("wire.h"), "/* another */").unwrap();
         let source = recorded(&copy).unwrap_err().to_string();
         std::fs::copy(from.join("wire.h"), copy.join("wire.h")).unwrap();
-        std::fs::write(copy.join(OBJECT), "another").unwrap();
+        std::fs::write(copy.join("census.bpf.o"), "another").unwrap();
         let object = recorded(&copy).unwrap_err().to_string();
         std::fs::remove_dir_all(&copy).unwrap();
         assert!(source.contains("sources have changed"), "{source}");

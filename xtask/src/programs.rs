@@ -29,7 +29,20 @@ struct Program {
     needs: Vec<String>,
     #[serde(default)]
     build: Vec<String>,
+    /// The command that is measured,
+    #[serde(default)]
     run: Vec<String>,
+    /// or a recipe: its name, or a file below `programs/`.
+    recipe: Option<String>,
+    /// More words for `kneepoint run`.
+    #[serde(default)]
+    options: Vec<String>,
+    /// Variants that have to be better.
+    #[serde(default)]
+    cures: Vec<String>,
+    /// Variants that must not be better.
+    #[serde(default)]
+    no_cures: Vec<String>,
     /// Kind of the first cause; any where absent.
     kind: Option<String>,
     /// Words that the name or the path of the first cause has to hold.
@@ -138,11 +151,20 @@ fn one(options: &Options, sources: &Path, program: &Program) -> Result<Outcome> 
         let said = String::from_utf8_lossy(&built.stderr);
         ensure!(built.status.success(), "it cannot be built: {}", said.trim());
     }
-    let output = Command::new(&options.program)
-        .args(["run", "--json", "--levels", &options.levels, "--budget", &options.budget, "--out"])
-        .arg(folder.join("run"))
-        .arg("--")
-        .args(places.fill(&program.run))
+    let mut command = Command::new(&options.program);
+    command.args(["run", "--json", "--out"]).arg(folder.join("run"));
+    match &program.recipe {
+        Some(recipe) => {
+            let file = sources.join(recipe);
+            let recipe = if file.is_file() { file } else { PathBuf::from(recipe) };
+            command.arg(recipe).args(places.fill(&program.options));
+        }
+        None => {
+            command.args(["--levels", &options.levels, "--budget", &options.budget]);
+            command.args(places.fill(&program.options)).arg("--").args(places.fill(&program.run));
+        }
+    }
+    let output = command
         .current_dir(&folder)
         .stdin(Stdio::null())
         .output()
@@ -204,6 +226,16 @@ fn judge(findings: &Value, program: &Program) -> Outcome {
         share("low"),
         share("high")
     );
+    let better = |variant: &String| {
+        let mut effects = findings["effects"].as_array().into_iter().flatten();
+        effects.any(|one| one["variant"] == **variant && one["verdict"]["verdict"] == "better")
+    };
+    if let Some(variant) = program.cures.iter().find(|variant| !better(variant)) {
+        return Outcome::Wrong(format!("{said}; {variant} is no cure"));
+    }
+    if let Some(variant) = program.no_cures.iter().find(|variant| better(variant)) {
+        return Outcome::Wrong(format!("{said}; {variant} is a cure"));
+    }
     let fits = program.kind.as_deref().is_none_or(|expected| expected == kind);
     if fits && program.expect.iter().all(|word| all.contains(word.as_str())) {
         Outcome::Right(said)
@@ -228,7 +260,8 @@ mod tests {
             let text = program.source.map(|name| crate::root().join("programs").join(name));
             assert!(text.is_none_or(|text| text.is_file()), "{}", program.name);
             let line = program.run.join(" ");
-            assert!(line.contains("{clients}") && line.contains("{seconds}"), "{line}");
+            assert_ne!(program.run.is_empty(), program.recipe.is_none(), "{}", program.name);
+            assert!(program.recipe.is_some() || line.contains("{clients}"), "{line}");
         }
     }
 
@@ -247,6 +280,25 @@ mod tests {
         let vague = cause("mutex in main.(*ledger).post", "thread");
         assert!(matches!(said(json!([vague])), Outcome::Wrong(_)));
         assert!(matches!(said(json!([])), Outcome::Wrong(_)));
+    }
+
+    #[test]
+    fn a_cure_has_to_be_one_and_what_is_none_must_not() {
+        let list = list().program;
+        let program = list.into_iter().find(|one| one.name == "mariadb-one-arena").unwrap();
+        let share = json!({ "value": 0.8, "low": 0.7, "high": 0.9 });
+        let cause =
+            json!({ "name": "main_arena", "kind": "lock", "path": ["malloc"], "share": share });
+        let said = |jemalloc: &str, other: &str| {
+            let effects = json!([
+                { "variant": "jemalloc", "verdict": { "verdict": jemalloc } },
+                { "variant": "override", "verdict": { "verdict": other } },
+            ]);
+            judge(&json!({ "causes": [cause], "effects": effects }), &program)
+        };
+        assert!(matches!(said("better", "no-effect"), Outcome::Right(_)));
+        assert!(matches!(said("undecided", "no-effect"), Outcome::Wrong(_)));
+        assert!(matches!(said("better", "better"), Outcome::Wrong(_)));
     }
 
     #[test]

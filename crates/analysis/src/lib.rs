@@ -45,7 +45,7 @@ use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::core_ledger::{Charged, Slot};
 use crate::ledgers::slices::{Functions, Slice, digest, sweep_at};
 use crate::ledgers::{core_ledger, thread_ledger};
-use crate::limits::{devices, generator, instruments, saturation};
+use crate::limits::{calls, devices, generator, instruments, saturation};
 use crate::quality::{
     caveats, collector, counts, measured, nameless, protocol, stability, stalls, steadiness,
 };
@@ -54,14 +54,16 @@ use crate::scaling::story::Story;
 use crate::scaling::treated::{Treated, is_apart, levels};
 use crate::scaling::{by_cores, curve, superlinear, treated};
 use crate::treatments::{cures, effects};
+use crate::waits::census;
 use crate::waits::classify::classified;
 use crate::waits::groups::Groups;
 use crate::waits::pools::{Pools, limited};
 use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::price::Price;
 use kneepoint_vocab::findings::{
-    AtBound, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments, LevelLedger,
-    Lost, Nameless, Severity, StackDifference, Superlinear, TaskLine, Unsteady,
+    AtBound, CallTable, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments,
+    LevelLedger, LockTable, Lost, Nameless, Severity, StackDifference, Superlinear, TaskLine,
+    Unsteady,
 };
 use kneepoint_vocab::units::{Cores, Ratio};
 use kneepoint_vocab::{Findings, Level, RunRecord, StackKind, TrialRecord, VariantId, VariantRole};
@@ -100,7 +102,9 @@ pub fn analyse(record: &RunRecord) -> Findings {
     let story = sweep.story(&accounts, record.plan.focus);
     let limits = Limits::build(record, &baseline, &accounts, &levels, story);
     let why = Why { accounts, groups, functions, stacks, slices, story, tried: record.plan.focus };
-    let explained = why.explain(&limits, &compared.effects, &sweep.curve);
+    let mut explained = why.explain(&limits, &compared.effects, &sweep.curve);
+    explained.locks = why.locks(record, &measured, &explained.causes);
+    explained.calls = calls::table(record);
     let odd =
         Odd { superlinear, unsteady: steadiness::unsteady(&baseline), nameless: why.nameless() };
     Concluded { record, measured, sweep, compared, limits, why, explained, odd }.findings()
@@ -128,12 +132,10 @@ struct Concluded<'a> {
 impl Concluded<'_> {
     fn findings(self) -> Findings {
         let Self { record, measured, sweep, compared, limits, why, explained, odd } = self;
-        let Explained { causes, ledgers, lost, price } = explained;
-        let story = why.story;
-        let at_bound = why.at_bound(&limits);
-        let differences = why.differences(&sweep.curve, &compared.effects);
+        let Explained { causes, ledgers, lost, price, at_bound, locks, calls } = explained;
         let protocol = protocol::protocol(record, &measured, &sweep, compared.blocks);
-        let collector = collector::collector(&measured, &why.stacks, story.level, compared.on_off);
+        let level = why.story.level;
+        let collector = collector::collector(&measured, &why.stacks, level, compared.on_off);
         let caveats = caveats::caveats(&caveats::Drawn {
             record,
             protocol: &protocol,
@@ -142,7 +144,7 @@ impl Concluded<'_> {
             effects: &compared.effects,
             sweep: &sweep,
             ledgers: &ledgers,
-            focus: story.level,
+            focus: level,
             collector: &collector,
             few_starts: compared.few_starts,
             limits: &limits,
@@ -157,12 +159,13 @@ impl Concluded<'_> {
             lost: lost.as_ref(),
             price: price.as_ref(),
             at_bound: at_bound.as_ref(),
-            scales: story.scales,
+            scales: why.story.scales,
             limits: &limits,
             effects: &compared.effects,
         });
         Findings {
             schema: SCHEMA,
+            differences: why.differences(&sweep.curve, &compared.effects),
             recipe: record.plan.recipe.clone(),
             summary: record.plan.summary.clone(),
             operation: record.plan.operation.clone(),
@@ -175,14 +178,15 @@ impl Concluded<'_> {
             by_cores: sweep.by_cores,
             treated: sweep.treated.curves,
             ledgers,
-            focus: story.level,
+            focus: level,
             effects_at: why.effects_at(&compared.effects),
             lost,
             at_bound,
+            locks,
+            calls,
             causes,
             price,
             on_cpu: why.on_cpu(),
-            differences,
             effects: compared.effects,
             crosses: compared.crosses,
             generator: limits.generator,
@@ -207,7 +211,7 @@ fn named<'a>(
     pools: &Pools,
 ) -> (Stacks<'a>, Groups, Functions) {
     let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
-    let groups = Groups::build(counting, &stacks, pools);
+    let groups = Groups::build(counting, census::slice(record), &stacks, pools);
     let functions = Functions::build(counting, &stacks, &groups, record.plan.clients);
     (stacks, groups, functions)
 }
@@ -326,6 +330,9 @@ struct Explained {
     ledgers: Vec<LevelLedger>,
     lost: Option<Lost>,
     price: Option<Price>,
+    at_bound: Option<AtBound>,
+    locks: Option<LockTable>,
+    calls: Option<CallTable>,
 }
 
 impl Why<'_> {
@@ -362,7 +369,25 @@ impl Why<'_> {
             slots.into_iter().zip(causes.iter().map(|cause| cause.id.clone())).collect();
         limits.follow(&mut causes);
         let price = self.price(curve, &ids, full);
-        Explained { causes, ledgers: self.ledgers(&ids, full), lost, price }
+        Explained {
+            causes,
+            ledgers: self.ledgers(&ids, full),
+            lost,
+            price,
+            at_bound: self.at_bound(limits),
+            locks: None,
+            calls: None,
+        }
+    }
+
+    fn locks(
+        &self,
+        record: &RunRecord,
+        measured: &[&TrialRecord],
+        causes: &[Cause],
+    ) -> Option<LockTable> {
+        let (groups, level) = (&self.groups, self.story.level);
+        census::Given { record, measured, groups, causes, level }.table()
     }
 
     fn price(

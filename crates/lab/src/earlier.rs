@@ -77,10 +77,15 @@ impl Earlier {
             }
         }
         for fact in &mut trial.facts {
-            if let Fact::Stack(weight) = fact
-                && let Some(id) = self.given.get(&weight.stack)
-            {
-                weight.stack = *id;
+            let named: Vec<&mut StackId> = match fact {
+                Fact::Stack(weight) => vec![&mut weight.stack],
+                Fact::LockUse(lock) => lock.stacks.iter_mut().map(|at| &mut at.stack).collect(),
+                _ => Vec::new(),
+            };
+            for stack in named {
+                if let Some(id) = self.given.get(stack) {
+                    *stack = *id;
+                }
             }
         }
         new

@@ -217,6 +217,7 @@ fn plan(options: &ImportOptions, trials: &[TrialRecord], formats: &[Format]) -> 
         protocol: ProtocolName::Imported,
         level_order: LevelOrder::Ascending,
         warm_up: None,
+        census: false,
         seed: 1,
         focus: peak.map_or(Level { clients: 1, cores: 1 }, |(level, _)| *level),
         levels,

@@ -60,6 +60,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         protocol: ProtocolName::Default,
         level_order: LevelOrder::Random,
         warm_up: None,
+        census: true,
         seed: options.seed.unwrap_or_else(fresh_seed),
         focus: focus(&levels, recipe.focus.resolve(cores), cores),
         levels,
@@ -113,6 +114,7 @@ fn as_published(
         protocol: ProtocolName::Published,
         level_order: published.order,
         warm_up: Some(published.warm_up),
+        census: false,
         focus: focus(&levels, clients, cores),
         levels,
         variants: own
@@ -235,6 +237,7 @@ pub(crate) mod tests {
             protocol: ProtocolName::Default,
             level_order: LevelOrder::Random,
             warm_up: None,
+            census: false,
             seed: 1,
             levels: vec![Level { clients: 1, cores: 2 }, Level { clients: 4, cores: 2 }],
             focus: Level { clients: 4, cores: 2 },

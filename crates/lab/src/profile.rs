@@ -147,6 +147,7 @@ fn plan(options: &ProfileOptions, attached: &Attached) -> Plan {
         protocol: ProtocolName::Profile,
         level_order: LevelOrder::Random,
         warm_up: None,
+        census: false,
         seed: 1,
         levels: vec![level],
         focus: level,
@@ -224,6 +225,7 @@ impl Profiler<'_> {
             ramp: Nanos(0),
             settle: Nanos(0),
             length: self.plan.slice,
+            preparing: Nanos(0),
             thinned: true,
         };
         let taken =

@@ -11,12 +11,12 @@ use crate::slice::{self, Shape, Taken};
 use crate::stop_rule::StopRule;
 use crate::store::{self, Store};
 use crate::variants::{Ground, Variants};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use kneepoint_machine::here;
 use kneepoint_machine::windows::Windows;
-use kneepoint_probe::{Probe, ProbeOptions};
+use kneepoint_probe::{Census, Probe};
 use kneepoint_rig::priority::Prompt;
-use kneepoint_rig::{CpuSets, Need, placement};
+use kneepoint_rig::{CpuSets, placement};
 use kneepoint_stats::change_point::warm_up_end;
 use kneepoint_vocab::{
     Disposition, Host, Interference, Level, Nanos, Phase, Plan, ProtocolName, RunEnd, StoppedBy,
@@ -28,9 +28,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 mod again;
 mod outcome;
+mod prepared;
+
+use prepared::{Prepared, prepare};
 
 pub use again::{resumable, resume};
 pub use outcome::{Kept, Outcome};
+pub use prepared::require;
 
 /// How often a slice is taken at most, where something disturbs it.
 const MOST_ATTEMPTS: u32 = 3;
@@ -71,49 +75,6 @@ pub fn run(
     Runner::new(options, plan, prepared, store, Clock::begin(), progress, stop).conduct()
 }
 
-/// What a run needs before its first step.
-struct Prepared {
-    probe: Probe,
-    remarks: Vec<String>,
-    ground: Ground,
-}
-
-fn prepare(
-    options: &RunOptions,
-    plan: &Plan,
-    progress: &mut dyn Progress,
-    stop: &Arc<AtomicBool>,
-) -> Result<Prepared> {
-    // The collector goes first: loading beside a busy system can take seconds.
-    let (probe, remarks) =
-        Probe::attach(&ProbeOptions { tier: options.tier, stacks: true, cores: 0 })?;
-    progress.step(Nanos(0), plan.budget, "preparing the system");
-    let ground = Ground::lay(options, plan, stop).map_err(|error| {
-        if stop.load(Ordering::Relaxed) {
-            anyhow!("interrupted before anything was measured")
-        } else {
-            error
-        }
-    })?;
-    Ok(Prepared { probe, remarks, ground })
-}
-
-/// Refuses a recipe for which something is not on the machine, and says how to get it.
-///
-/// # Errors
-/// Something is lacking.
-pub fn require(options: &RunOptions) -> Result<()> {
-    let recipe = &options.recipe;
-    let needs = recipe.needs();
-    let lacking: Vec<_> = needs.iter().filter(|need| !need.here).collect();
-    if lacking.is_empty() {
-        return Ok(());
-    }
-    let what: Vec<_> = lacking.iter().map(|need| need.what.as_str()).collect();
-    let how = Need::install_line(&needs).map(|line| format!("; {line}")).unwrap_or_default();
-    bail!("{} needs {}, not found here{how}", recipe.name, what.join(", "))
-}
-
 /// The CPUs of a level: the generator's own are the last of `allowed`, the system's the first of
 /// the rest. Empty sets where no level of the plan has to be kept off any.
 fn cpu_sets(allowed: &[u32], plan: &Plan, level: Level) -> CpuSets {
@@ -132,6 +93,8 @@ struct Runner<'a> {
     plan: &'a Plan,
     ground: Ground,
     probe: Probe,
+    /// What counts locks, where it can.
+    census: Option<Census>,
     store: Store,
     clock: Clock,
     stop: &'a AtomicBool,
@@ -167,7 +130,7 @@ impl<'a> Runner<'a> {
         progress: &'a mut dyn Progress,
         stop: &'a AtomicBool,
     ) -> Self {
-        let Prepared { probe, remarks, ground } = prepared;
+        let Prepared { probe, census, remarks, ground } = prepared;
         for remark in &remarks {
             progress.remark(remark);
         }
@@ -176,6 +139,7 @@ impl<'a> Runner<'a> {
             plan,
             ground,
             probe,
+            census,
             store,
             clock,
             stop,
@@ -242,6 +206,9 @@ impl<'a> Runner<'a> {
         }
         if self.spent(step) {
             return Ok(Some(StoppedBy::Budget));
+        }
+        if self.is_beyond(step) {
+            return Ok(None);
         }
         self.tell(step);
         match step {
@@ -339,6 +306,12 @@ impl<'a> Runner<'a> {
 
     fn interrupted(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether the step needs what could not be had: without a census no locks are counted.
+    fn is_beyond(&self, step: &Step) -> bool {
+        let counts = matches!(step, Step::Slice(planned) if planned.phase == Phase::Census);
+        counts && self.census.is_none()
     }
 
     /// Whether the step would end after the budget.
@@ -495,17 +468,24 @@ impl<'a> Runner<'a> {
     }
 
     fn take(&mut self, planned: &Planned) -> Result<Taken> {
-        let unprobed = planned.variant.0 == VariantId::UNPROBED;
-        let shape = self.shape(planned.level, self.plan.ramp, self.plan.slice);
+        let mut shape = self.shape(planned.level, self.plan.ramp, self.plan.slice);
+        if planned.phase == Phase::Census {
+            shape.preparing = Census::PREPARING;
+        }
         let system = self.variants.system(&planned.variant)?;
-        let probe = (!unprobed).then_some(&mut self.probe as &mut dyn Windows);
+        let probe = match planned.phase {
+            Phase::Census => self.census.as_mut().map(|census| census as &mut dyn Windows),
+            _ if planned.variant.0 == VariantId::UNPROBED => None,
+            _ => Some(&mut self.probe as &mut dyn Windows),
+        };
         slice::take(system, probe, &shape, &self.clock, self.stop)
     }
 
     fn shape(&self, level: Level, ramp: Nanos, length: Nanos) -> Shape {
         let cpus = cpu_sets(&placement::allowed(), self.plan, level);
         let thinned = !self.options.recipe.baseline.fixed_work();
-        Shape { clients: level.clients, cpus, ramp, settle: self.plan.settle, length, thinned }
+        let (clients, settle) = (level.clients, self.plan.settle);
+        Shape { clients, cpus, ramp, settle, length, preparing: Nanos(0), thinned }
     }
 
     fn record(
@@ -572,6 +552,9 @@ impl<'a> Runner<'a> {
 /// What a slice measures, in words: `private page caches at 2 clients`.
 fn doing(plan: &Plan, planned: &Planned) -> String {
     let clients = planned.level.clients;
+    if planned.phase == Phase::Census {
+        return "counting locks".to_owned();
+    }
     let several = plan.levels.iter().any(|level| level.cores != planned.level.cores);
     let label = match plan.variant(&planned.variant) {
         Some(variant) if variant.role != VariantRole::Baseline => variant.label.as_str(),

@@ -3,7 +3,7 @@
 //! A run is a few rounds. Each round starts every variant anew (a start is one draw of the memory
 //! layout), then interleaves: sweep blocks hold every level once, for the baseline and for each
 //! treatment that the sweep measures, effect blocks every variant once, both in random order. Drift
-//! of the machine so hits all levels and variants alike.
+//! of the machine so hits all levels and variants alike. Before all that, locks are counted once.
 
 use crate::order::Order;
 use kneepoint_vocab::{Level, LevelOrder, Nanos, Phase, Plan, VariantId};
@@ -72,6 +72,7 @@ pub(crate) fn schedule(plan: &Plan) -> Vec<Step> {
         steps.push(Step::Start { start });
         if start == 0 {
             steps.push(Step::WarmUp);
+            steps.extend(plan.census.then(|| census(plan)).flatten());
         }
         let sweep_until = (plan.sweep_blocks * (start + 1)).div_ceil(sure_rounds);
         while sweep_block < sweep_until.min(plan.sweep_blocks) {
@@ -85,6 +86,16 @@ pub(crate) fn schedule(plan: &Plan) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// The slice in which locks are counted: of the baseline, with as few clients as the sweep has, on
+/// as many cores as the focus.
+fn census(plan: &Plan) -> Option<Step> {
+    let here = plan.levels.iter().filter(|level| level.cores == plan.focus.cores);
+    let level = *here.min_by_key(|level| level.clients)?;
+    let variant = VariantId::new(VariantId::BASELINE);
+    let phase = Phase::Census;
+    Some(Step::Slice(Planned { phase, block: 0, position: 0, variant, level, start: 0 }))
 }
 
 /// One block: each of the sweep's variants at each level; where levels ascend, variants alternate.
@@ -285,6 +296,21 @@ mod tests {
         let order = slices(&steps, Phase::Sweep).into_iter();
         let order: Vec<_> = order.map(|s| (s.level.clients, s.variant.0.as_str())).collect();
         assert_eq!(order, [(1, "baseline"), (1, "other"), (4, "baseline"), (4, "other")]);
+    }
+
+    #[test]
+    fn locks_are_counted_once_before_the_sweep_with_the_fewest_clients() {
+        let mut plan = small_plan();
+        let without = schedule(&plan);
+        plan.census = true;
+        let steps = schedule(&plan);
+        let at = steps.iter().position(|step| *step == Step::WarmUp).unwrap() + 1;
+        let Step::Slice(census) = &steps[at] else { panic!("{:?}", steps[at]) };
+        assert_eq!((census.phase, census.level), (Phase::Census, plan.levels[0]));
+        assert_eq!(census.variant.0, VariantId::BASELINE);
+        assert_eq!(slices(&steps, Phase::Census).len(), 1);
+        let rest: Vec<Step> = [&steps[..at], &steps[at + 1..]].concat();
+        assert_eq!(rest, without, "the random order of all else is the same");
     }
 
     #[test]

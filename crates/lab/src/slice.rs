@@ -22,6 +22,8 @@ pub(crate) struct Shape {
     /// and the most, where they tell whether they have settled.
     pub(crate) settle: Nanos,
     pub(crate) length: Nanos,
+    /// What it takes beside that to prepare the window.
+    pub(crate) preparing: Nanos,
     /// Whether only a part of it is watched where that costs much: not where the clients may be
     /// done long before its end.
     pub(crate) thinned: bool,
@@ -57,7 +59,7 @@ pub(crate) fn take(
 ) -> Result<Taken> {
     let drive = Drive {
         clients: shape.clients,
-        lasts: shape.ramp.max(shape.settle) + shape.length,
+        lasts: shape.ramp.max(shape.settle) + shape.preparing + shape.length,
         cpus: shape.cpus.clone(),
     };
     if let Some(probe) = probe.as_deref_mut().filter(|_| !shape.thinned) {
@@ -86,6 +88,9 @@ pub(crate) fn take(
         .map_or(Ratio(1.0), |probe| watched_share(probe, shape, &switching, &target, stop));
     let watched = part(shape.length, share);
     let before = Nanos(shape.length.0 - watched.0);
+    if let Some(probe) = probe.as_deref_mut() {
+        probe.prepare(&target)?;
+    }
     system.mark()?;
     let begin = clock.now();
     let mut work = |system: &mut dyn System, until: Nanos| {

@@ -38,6 +38,7 @@ fn plan() -> Plan {
         protocol: kneepoint_vocab::ProtocolName::Default,
         level_order: kneepoint_vocab::LevelOrder::Random,
         warm_up: None,
+        census: false,
         seed: i64::MAX as u64,
         levels: vec![level],
         focus: level,

@@ -49,6 +49,15 @@ pub trait Windows {
         Ok(())
     }
 
+    /// Does what disturbs those whom a window will watch, before anything is counted.
+    ///
+    /// # Errors
+    /// Nothing can be watched any more.
+    fn prepare(&mut self, target: &Target) -> anyhow::Result<()> {
+        let _ = target;
+        Ok(())
+    }
+
     /// Begins a window.
     ///
     /// # Errors

@@ -182,6 +182,7 @@ mod tests {
             protocol: ProtocolName::Default,
             level_order: LevelOrder::Random,
             warm_up: None,
+            census: false,
             recipe: String::new(),
             summary: String::new(),
             operation: String::new(),

@@ -128,6 +128,7 @@ fn plan(twin: &Twin, levels: &[Level], how: &Sweep, trials: &[TrialRecord]) -> P
         protocol: ProtocolName::Default,
         level_order: LevelOrder::Ascending,
         warm_up: None,
+        census: false,
         seed: how.seed,
         focus: best.map_or(Level { clients: 1, cores: 1 }, |trial| trial.id.level),
         levels: sorted,

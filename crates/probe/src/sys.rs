@@ -163,13 +163,21 @@ pub(crate) fn load_probe_program(instructions: &[u64]) -> io::Result<OwnedFd> {
     unsafe { bpf_new(PROG_LOAD, &mut call) }
 }
 
-/// A probe at `offset` of a file, in whatever process maps it, that runs `program`; it is gone
-/// with the descriptor. `kind` is the number of the kernel's event source for that. While it is
+/// In whom a probe stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Whose {
+    /// In whatever process maps the file; the event is this CPU's.
+    On(u32),
+    /// In this process alone, all its threads.
+    Process(u32),
+}
+
+/// A probe at `offset` of a file that runs `program`; it is gone with the descriptor. `kind` is the number of the kernel's event source for that. While it is
 /// there, the counter at the offset `switch` of the file, where that is not 0, is one higher.
 pub(crate) fn open_probe(
     kind: u32,
     (file, offset, switch): (&CStr, u64, u32),
-    cpu: u32,
+    whose: Whose,
     program: BorrowedFd<'_>,
 ) -> io::Result<OwnedFd> {
     let mut attributes = [0_u64; ATTRIBUTES];
@@ -178,12 +186,16 @@ pub(crate) fn open_probe(
     attributes[1] = u64::from(switch) << 32;
     attributes[7] = file.as_ptr() as u64;
     attributes[8] = offset;
-    let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
+    let number = |id: u32| i32::try_from(id).map_err(io::Error::other);
+    let (process, cpu) = match whose {
+        Whose::On(cpu) => (-1, number(cpu)?),
+        Whose::Process(process) => (number(process)?, -1),
+    };
     // SAFETY: the attributes say their own size, they and the path outlive the call, and the
     // kernel only reads them.
     let made = unsafe {
         let call = libc::SYS_perf_event_open;
-        libc::syscall(call, attributes.as_ptr(), -1, cpu, -1, EVENT_CLOEXEC)
+        libc::syscall(call, attributes.as_ptr(), process, cpu, -1, EVENT_CLOEXEC)
     };
     // SAFETY: a descriptor that the call has just made, which nobody else has.
     let event = unsafe { own(made)? };
@@ -219,6 +231,45 @@ pub(crate) fn map_set_event(
     event: BorrowedFd<'_>,
 ) -> io::Result<()> {
     map_set(map, &cpu, &descriptor(event))
+}
+
+/// The value of one key of a map whose values are not per CPU.
+pub(crate) fn map_get<V: Wire>(map: BorrowedFd<'_>, key: u32) -> io::Result<V> {
+    let mut value = MaybeUninit::<V>::zeroed();
+    let mut call = ElementCall {
+        map: descriptor(map),
+        key: address(&key),
+        value: value.as_mut_ptr() as u64,
+        ..ElementCall::default()
+    };
+    // SAFETY: the map is declared with this value type, and there is room for one.
+    unsafe { bpf(MAP_LOOKUP, &mut call)? };
+    // SAFETY: zeroed and then written by the kernel; any bytes are a valid `Wire`.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// A word of memory of another process at each of these addresses.
+pub(crate) fn words_of(process: u32, addresses: &[u64]) -> io::Result<Vec<u32>> {
+    const WORD: usize = size_of::<u32>();
+    let mut words = vec![0_u32; addresses.len()];
+    let mut here = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: WORD * words.len() };
+    let there: Vec<libc::iovec> = addresses
+        .iter()
+        .map(|at| libc::iovec { iov_base: *at as *mut libc::c_void, iov_len: WORD })
+        .collect();
+    let process = i32::try_from(process).map_err(io::Error::other)?;
+    let count = libc::c_ulong::try_from(there.len()).map_err(io::Error::other)?;
+    // SAFETY: `here` is as long as all that is read; what lies at `there` is the kernel's to check.
+    let read =
+        unsafe { libc::process_vm_readv(process, &raw mut here, 1, there.as_ptr(), count, 0) };
+    let whole = usize::try_from(read).is_ok_and(|read| read == WORD * words.len());
+    if read < 0 {
+        Err(io::Error::last_os_error())
+    } else if whole {
+        Ok(words)
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
 }
 
 /// All values of one key of a per-CPU map, in CPU order; `cpus` is the number of possible CPUs.

@@ -94,6 +94,22 @@ pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
+/// Share of `all` draws of which `some` were so, with Wilson's score interval (Wilson 1927), which
+/// covers what it should for shares near 0 and 1 and for few draws too. Of no draws all is open.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub fn proportion_interval(some: u64, all: u64, confidence: f64) -> Interval {
+    if all == 0 {
+        return Interval { value: 0.0, low: 0.0, high: 1.0 };
+    }
+    let (n, p) = (all as f64, some.min(all) as f64 / all as f64);
+    let z = normal_quantile(0.5 + confidence / 2.0);
+    let shrunk = z * z / n;
+    let middle = (p + shrunk / 2.0) / (1.0 + shrunk);
+    let half = z / (1.0 + shrunk) * (p * (1.0 - p) / n + shrunk / (4.0 * n)).sqrt();
+    Interval { value: p, low: (middle - half).clamp(0.0, p), high: (middle + half).clamp(p, 1.0) }
+}
+
 /// Interval of the mean by Student's t: mean ± t(n-1) s / sqrt(n).
 ///
 /// # Errors

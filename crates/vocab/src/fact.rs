@@ -260,6 +260,60 @@ pub struct StackWeight {
     pub count: u64,
 }
 
+/// How one lock was used in the census: a window with probes in the functions that take locks and
+/// give them back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LockUse {
+    /// Its address in its process.
+    pub object: u64,
+    /// A name for it, where one is proven.
+    pub object_name: Option<String>,
+    /// How often it was taken and given back.
+    pub taken: u64,
+    /// Of these, how often by readers, which others may hold it beside.
+    pub shared: u64,
+    /// How often its word was looked at, at instants that the system knows nothing of and while
+    /// nothing was in its way; 0 where it was not.
+    pub looks: u64,
+    /// Of these, how often it was held.
+    pub held: u64,
+    /// Where it was taken.
+    pub stacks: Vec<TakenAt>,
+}
+
+impl LockUse {
+    /// The lock as a wait for it would name it.
+    #[must_use]
+    pub fn key(&self) -> WaitKey {
+        WaitKey {
+            reason: WaitReason::UserLock,
+            object: self.object,
+            object_name: self.object_name.clone(),
+            syscall: -1,
+        }
+    }
+}
+
+/// Where a lock was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TakenAt {
+    /// The stack.
+    pub stack: StackId,
+    /// How many times it stands for.
+    pub times: u64,
+}
+
+/// System calls of the system in the census: those of one number with one outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallCount {
+    /// The kernel's number of the call, on x86-64.
+    pub number: i32,
+    /// The number of the error that it ended with; 0 where it succeeded.
+    pub error: u32,
+    /// How many there were.
+    pub count: u64,
+}
+
 /// Something the collector did not see, counted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
@@ -401,6 +455,10 @@ pub enum Fact {
     CoreTime(CoreTime),
     /// A weighted stack.
     Stack(StackWeight),
+    /// A lock that was taken in the census.
+    LockUse(LockUse),
+    /// System calls that were made in the census.
+    Calls(CallCount),
     /// What was missed.
     Loss(Loss),
     /// What it cost.

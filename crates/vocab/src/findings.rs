@@ -1,5 +1,6 @@
 //! What the analysis concluded: the only thing that a report reads.
 
+mod calls;
 mod caveat;
 mod conclusion;
 mod cross;
@@ -7,6 +8,7 @@ mod curve;
 mod difference;
 mod evidence;
 mod line;
+mod locks;
 pub mod price;
 
 use crate::fact::{Tier, WaitReason};
@@ -30,6 +32,7 @@ pub use crate::instruments::{
 pub use crate::key::{CauseKey, CauseKind};
 pub use crate::next::{Altered, Next, NoTwin, Residual, TwinForecast, Undetermined, WhatIf};
 pub use crate::unfit::Unfit;
+pub use calls::{CallRow, CallTable};
 pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
 pub use conclusion::Conclusion;
 pub use cross::{Cross, CrossFigures, Interaction};
@@ -40,6 +43,7 @@ pub use evidence::{
     WokenBy,
 };
 pub use line::{CoreName, ThreadName, ThreadsName};
+pub use locks::{LockRow, LockTable};
 use price::Price;
 
 /// Everything that a report can say about a run.
@@ -84,6 +88,12 @@ pub struct Findings {
     /// That the focus level gives what its bound allows, where it does.
     #[serde(default)]
     pub at_bound: Option<AtBound>,
+    /// How locks are used and waited for; absent where none were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locks: Option<LockTable>,
+    /// System calls of an operation; absent where none were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<CallTable>,
     /// Causes at the focus level, greatest first, those that may be nothing last. None where
     /// nothing worth it is lost.
     pub causes: Vec<Cause>,

@@ -39,9 +39,9 @@ pub mod units;
 
 pub use comparison::Comparison;
 pub use fact::{
-    CollectorCost, CoreTime, DeviceCounters, Fact, Holders, Loss, MachineCounters, Pressure,
-    StackId, StackKind, StackWeight, TaskCpu, TaskOwner, ThreadRole, ThreadTime, Tier, Wait,
-    WaitKey, WaitReason, Waker,
+    CallCount, CollectorCost, CoreTime, DeviceCounters, Fact, Holders, LockUse, Loss,
+    MachineCounters, Pressure, StackId, StackKind, StackWeight, TakenAt, TaskCpu, TaskOwner,
+    ThreadRole, ThreadTime, Tier, Wait, WaitKey, WaitReason, Waker,
 };
 pub use findings::{Estimate, Findings};
 pub use key::CauseKey;

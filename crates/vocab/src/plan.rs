@@ -134,6 +134,9 @@ pub struct Plan {
     /// Warm-up of this length at the focus level, in place of waiting for the change-point test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<Nanos>,
+    /// Whether locks are counted before the sweep, at its fewest clients.
+    #[serde(default)]
+    pub census: bool,
     /// Seed of every random choice in the run and in its analysis.
     pub seed: u64,
     /// Levels in ascending order.
@@ -270,6 +273,7 @@ mod tests {
             protocol: ProtocolName::Default,
             level_order: LevelOrder::Random,
             warm_up: None,
+            census: false,
             seed: 1,
             levels: vec![level],
             focus: level,

@@ -16,10 +16,20 @@ use serde::{Deserialize, Serialize};
 pub enum Phase {
     /// Before the sweep: is the system steady yet?
     WarmUp,
+    /// Locks are counted, which costs throughput: the slice says nothing of that.
+    Census,
     /// The baseline over all levels.
     Sweep,
     /// All variants at the focus level.
     Effects,
+}
+
+impl Phase {
+    /// Whether its slices measure throughput.
+    #[must_use]
+    pub const fn measures(self) -> bool {
+        matches!(self, Self::Sweep | Self::Effects)
+    }
 }
 
 /// Which trial.

@@ -225,8 +225,8 @@ impl Stage<'_> {
 
     /// What is wrong with the number of a slice, if it counts.
     fn invented(&self, trial: &TrialRecord) -> Option<String> {
-        // The warm-up enters no figure.
-        if !trial.counts() || trial.id.phase == Phase::WarmUp {
+        // Neither warm-up nor census enters a figure.
+        if !trial.counts() || !trial.id.phase.measures() {
             return None;
         }
         if self.point.counts() {

@@ -30,7 +30,7 @@ fn key(id: &TrialId) -> (Phase, u32, u32, u32, &VariantId, Level) {
 }
 
 fn after_warm_up(record: &RunRecord) -> impl Iterator<Item = &TrialRecord> {
-    record.trials.iter().filter(|trial| trial.id.phase != Phase::WarmUp)
+    record.trials.iter().filter(|trial| trial.id.phase.measures())
 }
 
 fn is_gross(trial: &TrialRecord) -> bool {

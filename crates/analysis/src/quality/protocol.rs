@@ -4,7 +4,7 @@ use crate::Swept;
 use crate::number::{count, mean, quotient, seconds, tally};
 use kneepoint_vocab::findings::Protocol;
 use kneepoint_vocab::units::{Ratio, Seconds};
-use kneepoint_vocab::{Disposition, Phase, RunRecord, StoppedBy, TrialRecord};
+use kneepoint_vocab::{Disposition, RunRecord, StoppedBy, TrialRecord};
 use std::collections::BTreeMap;
 
 /// Half-width of the throughput's interval at the peak, as a share of it; none where fewer than two
@@ -23,7 +23,7 @@ pub(crate) fn protocol(
     sweep: &Swept,
     effect_blocks: u32,
 ) -> Protocol {
-    let analysed = || record.trials.iter().filter(|trial| trial.id.phase != Phase::WarmUp);
+    let analysed = || record.trials.iter().filter(|trial| trial.id.phase.measures());
     let with = |wanted: fn(&Disposition) -> bool| {
         tally(analysed().filter(|trial| wanted(&trial.disposition)).count())
     };

@@ -6,14 +6,14 @@
 use crate::number::seconds;
 use kneepoint_vocab::findings::{Caveat, CaveatReason, Severity, Stall, StalledThreads};
 use kneepoint_vocab::{
-    Fact, Level, Phase, Ratio, RunRecord, ThreadRole, TrialRecord, VariantId, WaitReason,
+    Fact, Level, Ratio, RunRecord, ThreadRole, TrialRecord, VariantId, WaitReason,
 };
 use std::collections::BTreeMap;
 
 /// Where slices passed without an operation, by variant and level.
 pub(crate) fn stalls(record: &RunRecord) -> Vec<Stall> {
     let mut cells: BTreeMap<(&VariantId, Level), (Vec<&TrialRecord>, u32)> = BTreeMap::new();
-    for trial in record.trials.iter().filter(|trial| trial.id.phase != Phase::WarmUp) {
+    for trial in record.trials.iter().filter(|trial| trial.id.phase.measures()) {
         let cell = cells.entry((&trial.id.variant, trial.id.level)).or_default();
         if trial.is_stalled() {
             cell.0.push(trial);

@@ -5,7 +5,7 @@ use crate::number::{finite, mean, tally};
 use kneepoint_stats::two_groups::two_groups;
 use kneepoint_vocab::findings::{CaveatReason, Regimes, Unsteady};
 use kneepoint_vocab::units::{PerSecond, Unit};
-use kneepoint_vocab::{Disposition, Level, Phase, TrialRecord};
+use kneepoint_vocab::{Disposition, Level, TrialRecord};
 use std::collections::BTreeMap;
 
 /// Two regimes that differ by less are one.
@@ -17,7 +17,7 @@ const MANY: f64 = 1.0 / 3.0;
 /// for.
 pub(crate) fn unsteady(baseline: &[&TrialRecord]) -> Vec<Unsteady> {
     let mut levels: BTreeMap<Level, Vec<&TrialRecord>> = BTreeMap::new();
-    for trial in baseline.iter().filter(|trial| trial.id.phase != Phase::WarmUp) {
+    for trial in baseline.iter().filter(|trial| trial.id.phase.measures()) {
         levels.entry(trial.id.level).or_default().push(trial);
     }
     let found = levels.into_iter().map(|(level, trials)| {

@@ -5,6 +5,7 @@
 //! one kind, belong together when the same function names them. Hence: united by object, then
 //! by name. Other waits (device, socket, timer ...) are united by their reason.
 
+use super::census;
 use super::node::Node;
 use super::objects::Objects;
 use super::pools::Pools;
@@ -14,13 +15,16 @@ use crate::frames::kernel_locks::{self, Class, Machinery};
 use crate::frames::names::{Catalogue, KERNEL};
 use crate::frames::naming::{LOCK, kernel_naming_frames, machinery, naming_frames, polled_names};
 use crate::frames::stacks::Stacks;
-use crate::number::seconds;
+use crate::number::{count, seconds};
 use kneepoint_vocab::findings::{CauseKind, LineKind, Name, Place};
 use kneepoint_vocab::{
-    CauseKey, Fact, Frame, StackKind, StackWeight, TrialRecord, Wait, WaitKey, WaitReason,
+    CauseKey, Fact, Frame, LockUse, StackKind, StackWeight, TrialRecord, Wait, WaitKey, WaitReason,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What taking a lock once weighs beside the seconds of waits for it: next to nothing, so that it
+/// names a lock only where no wait does.
+const TAKEN: f64 = 1e-12;
 /// Objects without a name, lighter than this part of all blocked time, are one group.
 const UNNAMED_APART: f64 = 0.01;
 
@@ -48,8 +52,13 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// From the waits of `trials`, and the stacks that wait or spin.
-    pub(crate) fn build(trials: &[&TrialRecord], stacks: &Stacks<'_>, pools: &Pools) -> Self {
+    /// From the waits of `trials`, the stacks that wait or spin, and the locks that were counted.
+    pub(crate) fn build(
+        trials: &[&TrialRecord],
+        counted: Option<&TrialRecord>,
+        stacks: &Stacks<'_>,
+        pools: &Pools,
+    ) -> Self {
         let mut notes = Notes { objects: Objects::build(trials, stacks), seen: BTreeMap::new() };
         for trial in trials {
             for fact in &trial.facts {
@@ -59,6 +68,11 @@ impl Groups {
                     _ => {}
                 }
             }
+        }
+        for (trial, lock) in
+            counted.iter().flat_map(|trial| census::locks(trial).map(|lock| (*trial, lock)))
+        {
+            notes.taken(trial, lock, stacks);
         }
         let mut groups = unite(notes.seen, stacks, pools);
         groups.objects = notes.objects;
@@ -127,6 +141,18 @@ impl Notes {
 
     fn of(&mut self, trial: &TrialRecord, key: &WaitKey) -> &mut Seen {
         self.seen.entry(Node::of(&self.objects, trial, key)).or_default()
+    }
+
+    fn taken(&mut self, trial: &TrialRecord, lock: &LockUse, stacks: &Stacks<'_>) {
+        let entry = self.of(trial, &lock.key());
+        for at in &lock.stacks {
+            let (known, frames) = (stacks.known, stacks.frames(at.stack));
+            entry.vote(
+                Machinery::User(machinery(known, frames)),
+                naming_frames(known, frames),
+                TAKEN * count(at.times),
+            );
+        }
     }
 
     fn stack(&mut self, trial: &TrialRecord, stack: &StackWeight, stacks: &Stacks<'_>) {

@@ -1,5 +1,6 @@
 //! Which waits are one, and whose CPU a wait's is.
 
+pub(crate) mod census;
 pub(crate) mod classify;
 pub(crate) mod groups;
 mod held;

@@ -260,6 +260,7 @@ pub(crate) fn empty(levels: &[u32], focus: u32) -> RunRecord {
             protocol: kneepoint_vocab::ProtocolName::Default,
             level_order: kneepoint_vocab::LevelOrder::Random,
             warm_up: None,
+            census: false,
             seed: 7,
             levels: levels.iter().map(|clients| level(*clients)).collect(),
             focus: level(focus),

@@ -5,7 +5,7 @@
 //! the same seeds, so the surface is smooth enough for that.
 
 use super::failed;
-use super::observed::Observed;
+use super::observed::{Observed, ObservedLock};
 use super::text::{Parameters, twin_text};
 use crate::sim::{Compiled, Outcome, Replicated, Settings, SimError, replicate, seed_of};
 use crate::twin::{Twin, Wanted};
@@ -37,6 +37,8 @@ const AS_GOOD: f64 = 2.71;
 const IDLE_WAKE: (f64, f64) = (0.2e-6, 400e-6);
 /// Visits to a lock for each wait that was seen.
 const VISITS: (f64, f64) = (1.0, 8.0);
+/// Most of the CPU that may be under locks that were counted.
+const MOST_INSIDE: f64 = 0.98;
 /// Part of the CPU under one lock, as odds.
 const ODDS: (f64, f64) = (0.005, 200.0);
 
@@ -173,20 +175,35 @@ fn telling(seen: &Observed) -> Vec<usize> {
 }
 
 impl Fitting<'_> {
-    /// Positions between 0 and 1 in the ranges: idle wake-up, visits, then the odds of each lock.
+    /// Positions between 0 and 1 in the ranges: idle wake-up, visits, then the odds of each lock
+    /// that was not counted.
     fn parameters(&self, at: &[f64]) -> Parameters {
         let on =
             |range: (f64, f64), at: f64| range.0 * (range.1 / range.0).powf(at.clamp(0.0, 1.0));
         let times = at.get(1).map_or(1.0, |&at| on(VISITS, at));
-        let visits: Vec<f64> = self.seen.locks.iter().map(|lock| lock.waits * times).collect();
-        let odds: Vec<f64> = at.iter().skip(2).map(|&at| on(ODDS, at)).collect();
-        let all = 1.0 + odds.iter().sum::<f64>();
-        let inside = odds.iter().map(|odds| odds / all).collect();
+        let mut odds = at.iter().skip(2).map(|&at| on(ODDS, at));
+        let all = 1.0 + odds.clone().sum::<f64>();
+        let demand = self.seen.least_demand().0;
+        let held = |lock: &ObservedLock| lock.counted.map_or(0.0, |counted| counted.held.0);
+        let counted: f64 = self.seen.locks.iter().map(held).sum::<f64>() / demand;
+        // A lock that is held asleep is held for more than its CPU.
+        let fit = (MOST_INSIDE / counted).min(1.0);
+        let left = 1.0 - counted * fit;
+        let of_lock = |lock: &ObservedLock| match lock.counted {
+            Some(counted) => (counted.visits, counted.held.0 / demand * fit),
+            None => (lock.waits * times, left * odds.next().unwrap_or(0.0) / all),
+        };
+        let (visits, inside) = self.seen.locks.iter().map(of_lock).unzip();
         Parameters { visits, inside, idle_wake: on(IDLE_WAKE, at[0]) }
     }
 
+    /// Locks of which nothing was counted.
+    fn uncounted(&self) -> impl Iterator<Item = &ObservedLock> {
+        self.seen.locks.iter().filter(|lock| lock.counted.is_none())
+    }
+
     fn grid(&self) -> Vec<Vec<f64>> {
-        let locks = self.seen.locks.len();
+        let locks = self.uncounted().count();
         let mut all = Vec::new();
         for wake in [0.25, 0.5, 0.7, 0.85] {
             if locks == 0 {
@@ -343,7 +360,7 @@ impl Fitting<'_> {
         if best.len() > 1 && ends(1).1 - ends(1).0 > 0.3 {
             said.push(Undetermined::Visits);
         }
-        for (index, lock) in self.seen.locks.iter().enumerate() {
+        for (index, lock) in self.uncounted().enumerate() {
             let (a, b) = ends(2 + index);
             if b - a > 0.3 {
                 said.push(Undetermined::Held { lock: lock.name.clone(), low, most });

@@ -66,6 +66,18 @@ pub struct ObservedLock {
     pub waits: f64,
     /// CPU for one wait: sleeping, waking and the switches.
     pub wait_cpu: Seconds,
+    /// What a census counted of it, where that is what an operation does: no reader shares it, and
+    /// it is one.
+    pub counted: Option<CountedLock>,
+}
+
+/// A lock that was counted with few clients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CountedLock {
+    /// How often an operation takes it.
+    pub visits: f64,
+    /// How long an operation holds it, all times together.
+    pub held: Seconds,
 }
 
 impl Observed {
@@ -105,7 +117,12 @@ impl Observed {
             .map(|(number, cause)| {
                 let waits = cause.waits.map_or(1.0, |waits| waits.value.0 / rate).max(0.01);
                 let cpu = index.map_or(0.0, |index| levels[index].lock_cpu[number].0).max(0.0);
-                ObservedLock { name: cause.name.to_string(), waits, wait_cpu: Seconds(cpu / waits) }
+                ObservedLock {
+                    name: cause.name.to_string(),
+                    waits,
+                    wait_cpu: Seconds(cpu / waits),
+                    counted: counted(findings, cause),
+                }
             })
             .collect();
         let generated = levels.iter().any(|level| level.generator.0 > 0.02 * level.demand.0);
@@ -164,6 +181,14 @@ fn locks_of(findings: &Findings) -> Vec<&Cause> {
             && findings.ledgers.iter().any(|ledger| waited(ledger, cause))
     };
     findings.causes.iter().filter(is_lock).take(LOCKS).collect()
+}
+
+/// What the census says of the lock that a cause is.
+fn counted(findings: &Findings, cause: &Cause) -> Option<CountedLock> {
+    let rows = &findings.locks.as_ref()?.rows;
+    let row = rows.iter().find(|row| row.cause.as_ref() == Some(&cause.id))?;
+    let held = row.held_per_operation.filter(|_| row.at_most.is_some())?;
+    Some(CountedLock { visits: row.taken.0, held: held.value })
 }
 
 /// Causes that are CPU of an operation, and their part of the cores that work.

@@ -104,7 +104,11 @@ fn threads(text: &mut String, seen: &Observed, own: &Parameters) {
     let mut body = format!("    {{ run = \"{}\", cv = 1.0 }},\n", length(outside));
     for (index, lock) in seen.locks.iter().enumerate() {
         let held = own.inside[index] * least / own.visits[index].max(1e-9);
-        let run = format!("{{ value = \"{}\", from = \"fitted\" }}", length(held));
+        let from = match lock.counted {
+            Some(_) => "\"measured\", source = \"census of locks\"",
+            None => "\"fitted\"",
+        };
+        let run = format!("{{ value = \"{}\", from = {from} }}", length(held));
         let name = quoted(&lock.name);
         let hold = format!("{{ hold = {name}, steps = [{{ run = {run}, cv = 1.0 }}] }}");
         let each = own.visits[index] / rounds;

@@ -1,9 +1,10 @@
 //! Counts how often places in files are passed, by process: a probe at each, and one program of a
 //! few instructions for all. It lies in the kernel as long as this lives, and no longer.
 
-use super::{CallsError, Place};
+use super::CallsError;
+use super::places::Place;
 use crate::proc::tasks;
-use crate::sys;
+use crate::sys::{self, Whose};
 use kneepoint_machine::own_pid;
 use kneepoint_machine::proc::process::path_of_descriptor;
 use std::collections::BTreeMap;
@@ -18,6 +19,16 @@ const MOST_PROCESSES: u32 = 8192;
 /// The kernel's event source for probes in programs.
 const SOURCE: &str = "/sys/bus/event_source/devices/uprobe";
 
+/// What the kernel says of that source under a name.
+fn of_source(name: &str) -> Option<String> {
+    std::fs::read_to_string(Path::new(SOURCE).join(name)).ok()
+}
+
+/// The number of that source; absent where the kernel has none.
+pub(crate) fn probe_source() -> Option<u32> {
+    of_source("type")?.trim().parse().ok()
+}
+
 /// Probes, and what they have counted.
 #[derive(Debug)]
 pub(super) struct Counter {
@@ -30,11 +41,9 @@ pub(super) struct Counter {
 impl Counter {
     /// Begins to count all of these places together.
     pub(super) fn begin(places: &[Place]) -> Result<Self, CallsError> {
-        let number = |name: &str| std::fs::read_to_string(Path::new(SOURCE).join(name)).ok();
-        let kind = number("type").and_then(|text| text.trim().parse().ok());
-        let kind: u32 = kind.ok_or(CallsError::NoProbes)?;
+        let kind = probe_source().ok_or(CallsError::NoProbes)?;
         if places.iter().any(|place| place.switch.is_some())
-            && number("format/ref_ctr_offset").is_none()
+            && of_source("format/ref_ctr_offset").is_none()
         {
             return Err(CallsError::NoSwitches);
         }
@@ -48,7 +57,12 @@ impl Counter {
             let path = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);
             let switch = place.switch.unwrap_or(0);
             path.and_then(|path| {
-                sys::open_probe(kind, (&path, place.offset, switch), cpu, program.as_fd())
+                sys::open_probe(
+                    kind,
+                    (&path, place.offset, switch),
+                    Whose::On(cpu),
+                    program.as_fd(),
+                )
             })
             .map_err(|error| refused(&format!("a probe in {}", place.name), error))
         });

@@ -4,17 +4,19 @@
 //! A probe of the kernel's stands at each place where calls begin, in every process that maps the
 //! file. It counts by process, so that others which run the same file count for themselves.
 
-mod counter;
+pub(crate) mod counter;
 mod marks;
 mod named;
+pub(crate) mod places;
 
 use crate::collector::in_first_pid_namespace;
 use crate::proc::tasks;
-use crate::stack::image::{self, Image, ImageKey, Opened};
-use crate::stack::maps::{self, Mapping};
+use crate::stack::image::{self, Image, Opened};
+use crate::stack::maps::Mapping;
 use counter::Counter;
 use kneepoint_machine::proc::process;
 use named::Unfound;
+use places::{Place, mapped, open, place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
@@ -176,18 +178,6 @@ impl CallsError {
     }
 }
 
-/// A place in a file where what is counted is passed.
-#[derive(Debug)]
-struct Place {
-    /// Base name of the file.
-    name: String,
-    file: File,
-    /// Where it is in the file.
-    offset: u64,
-    /// Where the counter is that has to be higher than 0.
-    switch: Option<u32>,
-}
-
 /// Counts calls of some processes and all that descends from them, as long as it lives.
 #[derive(Debug)]
 pub struct Calls {
@@ -265,34 +255,6 @@ impl Calls {
     }
 }
 
-/// Code that the processes map from files, each file once, with a process that does.
-fn mapped(family: &[u32]) -> Vec<(u32, Mapping)> {
-    let mut known: BTreeSet<(String, u64)> = BTreeSet::new();
-    let mut found = Vec::new();
-    for pid in family {
-        let text = process::mappings(*pid).unwrap_or_default();
-        for mapping in maps::executable(&text) {
-            let is_file = mapping.path.starts_with('/');
-            if is_file && known.insert((mapping.path.clone(), mapping.inode)) {
-                found.push((*pid, mapping));
-            }
-        }
-    }
-    found
-}
-
-/// The file behind a mapping, and what tells it from others.
-fn open(pid: u32, mapping: &Mapping) -> Result<(File, ImageKey), CallsError> {
-    let file = || mapping.clean_path().to_owned();
-    match image::open(pid, mapping) {
-        Ok(Opened::File(file, key)) => Ok((file, key)),
-        Ok(Opened::Memory(_)) => {
-            Err(CallsError::Unreadable { file: file(), source: io::ErrorKind::NotFound.into() })
-        }
-        Err(source) => Err(CallsError::Unreadable { file: file(), source }),
-    }
-}
-
 /// The programs of processes that are called so, whatever the files are called.
 fn started_as(family: &[u32], name: &str) -> BTreeSet<PathBuf> {
     let short = name.get(..LONGEST_NAME).unwrap_or(name);
@@ -353,30 +315,6 @@ fn begins(image: &Image, file: &File, function: &str) -> Result<Vec<Place>, Call
         }
     })?;
     addresses.into_iter().map(|address| place(image, file, address, None)).collect()
-}
-
-fn place(
-    image: &Image,
-    file: &File,
-    address: u64,
-    switch: Option<u64>,
-) -> Result<Place, CallsError> {
-    let nowhere = |address: u64| CallsError::Kernel {
-        what: format!("{}: nothing of the file is loaded at {address:#x}", image.name),
-        source: io::ErrorKind::NotFound.into(),
-    };
-    let offset = image.offset_of(address).ok_or_else(|| nowhere(address))?;
-    let switch = switch.map(|address| {
-        let offset = image.offset_of(address).and_then(|offset| u32::try_from(offset).ok());
-        offset.ok_or_else(|| nowhere(address))
-    });
-    let unreadable = |source| CallsError::Unreadable { file: image.name.clone(), source };
-    Ok(Place {
-        name: image.name.clone(),
-        file: file.try_clone().map_err(unreadable)?,
-        offset,
-        switch: switch.transpose()?,
-    })
 }
 
 /// Every place where a probe is passed, in every file that has it.

@@ -13,6 +13,7 @@ pub(super) fn counted(recording: &Recording) -> impl Iterator<Item = &RecordedSl
 pub(super) const fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::WarmUp => "warm-up",
+        Phase::Census => "census",
         Phase::Sweep => "sweep",
         Phase::Effects => "effects",
     }

@@ -2,7 +2,7 @@
 
 use super::flame;
 use super::markup::{Markup, Tag};
-use crate::number;
+use crate::number::{self, sentence};
 use crate::words;
 use kneepoint_vocab::findings::{Cause, HolderState, LineKind};
 use kneepoint_vocab::{Findings, Unit};
@@ -66,7 +66,7 @@ fn view<'a>(findings: &Findings, cause: &'a Cause, rank_here: usize) -> CauseVie
         kind: words::word_of(cause),
         share: number::percent(&cause.share),
         bar: share_bar(cause),
-        facts: facts(cause),
+        facts: facts(findings, cause),
         holders: holders(cause),
         evidence: words::evidence(&cause.evidence).replace(" %", "\u{a0}%"),
         path: if cause.path == [cause.name.to_string()] {
@@ -111,7 +111,7 @@ fn share_bar(cause: &Cause) -> Markup {
         .done()
 }
 
-fn facts(cause: &Cause) -> Vec<(&'static str, String)> {
+fn facts(findings: &Findings, cause: &Cause) -> Vec<(&'static str, String)> {
     let mut facts = vec![("cores lost", number::cores(&cause.lost).to_string())];
     if let Some(waits) = &cause.waits {
         facts.push(("waits each second", number::rate(waits).to_string()));
@@ -124,6 +124,12 @@ fn facts(cause: &Cause) -> Vec<(&'static str, String)> {
     }
     if let Some(time) = &cause.wait_per_operation {
         facts.push(("waited per operation", number::seconds(time).to_string()));
+    }
+    if let Some(lock) = words::locks::of_cause(findings, cause) {
+        facts.push(("taken per operation", sentence::quantity(lock.taken)));
+        facts.extend(lock.held.map(|held| ("held each time", number::seconds(&held).to_string())));
+        let room = lock.at_most.map(|most| number::rate(&most).to_string());
+        facts.extend(room.map(|most| ("room for, operations/s", most)));
     }
     if let Some(source) = &cause.source {
         facts.push(("source", words::source_line(source)));

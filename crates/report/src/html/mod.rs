@@ -15,6 +15,7 @@ mod forest;
 mod frame;
 mod instruments;
 mod ledgers;
+mod locks;
 mod markup;
 mod next;
 mod policy;
@@ -101,6 +102,7 @@ struct Page<'a> {
     idle_threads: Option<String>,
     idle_account: Option<String>,
     causes: Vec<causes::CauseView<'a>>,
+    locks: Markup,
     on_cpu: Markup,
     differences: Markup,
     forest: forest::Forest<'a>,
@@ -167,6 +169,7 @@ impl<'a> Page<'a> {
             idle_threads: idle_threads(findings),
             idle_account: idle_account(findings),
             causes: causes::views(findings),
+            locks: locks::view(findings, axis),
             on_cpu: on_cpu(findings),
             differences: difference::views(findings, axis),
             forest: forest::forest(findings),

@@ -134,6 +134,9 @@ fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line>
     if let Some(mean) = cause.wait_mean {
         parts.push(format!("{} each", number::brief_seconds(mean)));
     }
+    if let Some(lock) = words::locks::of_cause(findings, cause) {
+        parts.extend(lock.held.map(|held| format!("held {}", number::brief_seconds(held.value))));
+    }
     let known = cause
         .holders
         .iter()

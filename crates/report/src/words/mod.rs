@@ -10,6 +10,7 @@ mod evidence;
 mod headline;
 mod limits;
 pub(crate) mod line;
+pub(crate) mod locks;
 mod loss;
 pub(crate) mod next;
 pub(crate) mod price;

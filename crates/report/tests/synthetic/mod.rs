@@ -75,6 +75,8 @@ pub(crate) fn findings() -> Findings {
         stalls: Vec::new(),
         next: None,
         at_bound: None,
+        locks: None,
+        calls: None,
         superlinear: Vec::new(),
         unsteady: Vec::new(),
         nameless: Vec::new(),
