@@ -9,7 +9,7 @@
 #include "census.h"
 
 struct pt_regs___user {
-	u64 sp, si, di, orig_ax;
+	u64 sp, di, orig_ax;
 } PAI;
 
 #define MAP(name, kind, n, k, v)                                                                   \
@@ -93,12 +93,14 @@ static __always_inline int take(void *ctx, u32 how)
 	return 0;
 }
 
-static __always_inline int give_back(u64 lock)
+SEC("uprobe")
+int on_give_back(void *ctx)
 {
 	struct census *c = open_census();
 	if (!c)
 		return 0;
-	u64 id = bpf_get_current_pid_tgid();
+	struct pt_regs___user *g = ctx;
+	u64 lock = g->di, id = bpf_get_current_pid_tgid();
 	struct held_key key = { .lock = lock, .tid = (u32)id };
 	struct held *had = bpf_map_lookup_elem(&held, &key);
 	if (!had)
@@ -152,21 +154,6 @@ SEC("uprobe")
 int on_try_read(void *ctx)
 {
 	return take(ctx, BY_READER | TRIED);
-}
-
-SEC("uprobe")
-int on_give_back(void *ctx)
-{
-	struct pt_regs___user *g = ctx;
-	return give_back(g->di);
-}
-
-/* Who waits for a condition gives back the mutex, the second argument. */
-SEC("uprobe")
-int on_condition(void *ctx)
-{
-	struct pt_regs___user *g = ctx;
-	return give_back(g->si);
 }
 
 /* What a call returns to be made again has no outcome yet. */

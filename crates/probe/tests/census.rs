@@ -183,7 +183,7 @@ fn locks_are_counted_and_looked_at() {
     let shelf = named("shelf").unwrap();
     assert_eq!((shelf.taken, shelf.shared), (100, 100));
     let door = named("door").unwrap();
-    assert_eq!(door.taken, 50, "given back by who waits, and not counted when it is had again");
+    assert_eq!(door.taken, 50, "not counted when who waits has it again");
     assert_eq!(named("never"), None, "what was never had is not counted");
     let functions = |id: StackId| {
         let stack = seen.new_stacks.iter().find(|stack| stack.id == id).unwrap();

@@ -209,6 +209,22 @@ mod tests {
     }
 
     #[test]
+    fn proportions_are_covered_near_their_ends_too() {
+        let mut draws = Generator::new(11);
+        for truth in [0.01, 0.3, 0.97] {
+            let mut covered = 0;
+            for _ in 0..1000 {
+                let some = (0..400).filter(|_| draws.uniform() < truth).count() as u64;
+                covered += u32::from(proportion_interval(some, 400, 0.95).holds(truth));
+            }
+            assert!((920..=985).contains(&covered), "{covered} of 1000 at {truth}");
+        }
+        let none = proportion_interval(0, 400, 0.95);
+        assert!(none.value == 0.0 && none.low == 0.0 && (0.005..0.02).contains(&none.high));
+        assert!(proportion_interval(0, 0, 0.95).holds(1.0), "of no draws all is open");
+    }
+
+    #[test]
     fn too_few_is_an_error_not_a_number() {
         assert!(mean_interval(&[1.0], 0.95).is_err());
         assert!(median_interval(&[], 0.95, 1).is_err());

@@ -32,42 +32,29 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
-use wire::{CallKey, Control, Held, HeldKey, Use, UseKey};
+use wire::{CallKey, Control, Held, HeldKey, Use, UseKey, kind};
 use words::Looked;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/census.bpf.o");
 
-/// Functions that take locks and give them back, and the program for each.
-const FUNCTIONS: [(&str, &str); 18] = [
+/// Functions that take locks and give them back, of mutexes and of reader-writer locks, and the
+/// program for each. Each more costs a tenth of a second: so long the kernel takes for taking a
+/// probe off.
+const MUTEX: [(&str, &str); 3] = [
     ("pthread_mutex_lock", "on_lock"),
-    ("pthread_mutex_timedlock", "on_try"),
-    ("pthread_mutex_clocklock", "on_try"),
     ("pthread_mutex_trylock", "on_try"),
-    ("pthread_mutex_unlock", "on_give_back"),
-    ("pthread_cond_wait", "on_condition"),
-    ("pthread_cond_timedwait", "on_condition"),
-    ("pthread_cond_clockwait", "on_condition"),
+    ("pthread_mutex_unlock", GIVE_BACK),
+];
+const READ_WRITE: [(&str, &str); 5] = [
     ("pthread_rwlock_wrlock", "on_write"),
     ("pthread_rwlock_trywrlock", "on_try_write"),
-    ("pthread_rwlock_timedwrlock", "on_try_write"),
     ("pthread_rwlock_rdlock", "on_read"),
     ("pthread_rwlock_tryrdlock", "on_try_read"),
-    ("pthread_rwlock_timedrdlock", "on_try_read"),
-    ("pthread_rwlock_unlock", "on_give_back"),
-    ("pthread_spin_lock", "on_lock"),
-    ("pthread_spin_trylock", "on_try"),
-    ("pthread_spin_unlock", "on_give_back"),
+    ("pthread_rwlock_unlock", GIVE_BACK),
 ];
-const PROGRAMS: [&str; 8] = [
-    "on_lock",
-    "on_try",
-    "on_write",
-    "on_try_write",
-    "on_read",
-    "on_try_read",
-    "on_give_back",
-    "on_condition",
-];
+const GIVE_BACK: &str = "on_give_back";
+const PROGRAMS: [&str; 7] =
+    ["on_lock", "on_try", "on_write", "on_try_write", "on_read", "on_try_read", GIVE_BACK];
 /// The kernel's `ENOTSUPP`, which has no name in user space.
 const NOT_SUPPORTED: i32 = 524;
 const ON_CALL: &str = "on_call";
@@ -133,7 +120,7 @@ struct Frozen {
 
 impl Census {
     /// About what [`Windows::prepare`] takes.
-    pub const PREPARING: Nanos = Nanos::from_millis(1_500);
+    pub const PREPARING: Nanos = Nanos::from_millis(2_500);
 
     /// Loads the programs. Nothing has a probe yet.
     ///
@@ -212,19 +199,20 @@ impl Census {
         Ok(program.take_link(link)?)
     }
 
-    /// Probes in the lock functions of these processes.
-    fn probes(&mut self, pids: &[u32]) -> anyhow::Result<Vec<OwnedFd>> {
+    /// Probes in these functions of these processes.
+    fn probes(&mut self, pids: &[u32], functions: &[(&str, &str)]) -> anyhow::Result<Vec<OwnedFd>> {
         let kind = probe_source().context("this kernel has no probes in programs")?;
+        let names: Vec<&str> = functions.iter().map(|(function, _)| *function).collect();
         let mut probes = Vec::new();
         for pid in pids.iter().take(MOST_PROCESSES) {
-            for (number, place) in in_c_library(*pid, &FUNCTIONS.map(|(function, _)| function)) {
+            for (number, place) in in_c_library(*pid, &names) {
                 let path = path_of_descriptor(own_pid(), place.file.as_raw_fd());
                 let path = CString::new(path.as_os_str().as_bytes())?;
-                let program = program(&mut self.ebpf, FUNCTIONS[number].1)?.fd()?.as_fd();
+                let program = program(&mut self.ebpf, functions[number].1)?.fd()?.as_fd();
                 let place = (path.as_c_str(), place.offset, 0);
                 match sys::open_probe(kind, place, Whose::Process(*pid), program) {
                     Ok(probe) => probes.push(probe),
-                    // No probe can stand at an instruction that locks the bus, as spin locks begin.
+                    // No probe can stand at some instructions.
                     Err(error) if error.raw_os_error() == Some(NOT_SUPPORTED) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -237,15 +225,19 @@ impl Census {
     /// Finds the locks that are used, looks at their words while nothing is in the way, and has
     /// probes stand for a window.
     fn attach(&mut self, pids: &[u32]) -> anyhow::Result<Probes> {
-        let finding = self.probes(pids)?;
+        let all = || MUTEX.into_iter().chain(READ_WRITE);
+        let takers: Vec<_> = all().filter(|(_, program)| *program != GIVE_BACK).collect();
+        let finding = self.probes(pids, &takers)?;
         self.set(true)?;
         std::thread::sleep(FINDING);
         self.set(false)?;
         drop(finding);
         let found: Vec<(UseKey, u64)> =
-            self.drain()?.into_iter().map(|(key, one)| (key, one.count)).collect();
+            self.drain()?.into_iter().map(|(key, one)| (key, one.begun)).collect();
         let looked = words::look(&found);
-        let events = self.probes(pids)?;
+        let shared = found.iter().any(|(key, _)| key.how != kind::MUTEX);
+        let wanted: Vec<_> = if shared { all().collect() } else { MUTEX.to_vec() };
+        let events = self.probes(pids, &wanted)?;
         self.stacks.begin(pids)?;
         Ok(Probes { _events: events, looked })
     }
