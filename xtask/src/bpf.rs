@@ -136,7 +136,8 @@ fn compiler_is_there() -> bool {
     runs(COMPILER) && runs(STRIP)
 }
 
-/// The bytes of a stripped object. It is compiled in the sources' folder, so that no path enters it.
+/// The bytes of a stripped object. It is compiled in the sources' folder, so that no path enters
+/// it.
 fn compile(folder: &Path, name: &str) -> Result<Vec<u8>> {
     let folder = &folder.canonicalize().with_context(|| folder.display().to_string())?;
     let out = std::env::temp_dir().join(format!("kneepoint-{}-{name}.o", std::process::id()));

@@ -160,7 +160,10 @@ fn one(options: &Options, sources: &Path, program: &Program) -> Result<Outcome> 
             command.arg(recipe).args(places.fill(&program.options));
         }
         None => {
-            command.args(["--levels", &options.levels, "--budget", &options.budget]);
+            let given = |flag: &str| program.options.iter().any(|word| word == flag);
+            for (flag, value) in [("--levels", &options.levels), ("--budget", &options.budget)] {
+                command.args([flag, value].into_iter().filter(|_| !given(flag)));
+            }
             command.args(places.fill(&program.options)).arg("--").args(places.fill(&program.run));
         }
     }

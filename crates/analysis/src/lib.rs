@@ -56,6 +56,7 @@ use crate::scaling::{by_cores, curve, superlinear, treated};
 use crate::treatments::{cures, effects};
 use crate::waits::census;
 use crate::waits::classify::classified;
+use crate::waits::counted;
 use crate::waits::groups::Groups;
 use crate::waits::pools::{Pools, limited};
 use crate::waits::runtimes::told;
@@ -211,7 +212,7 @@ fn named<'a>(
     pools: &Pools,
 ) -> (Stacks<'a>, Groups, Functions) {
     let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
-    let groups = Groups::build(counting, census::slice(record), &stacks, pools);
+    let groups = Groups::build(counting, counted::slice(record), &stacks, pools);
     let functions = Functions::build(counting, &stacks, &groups, record.plan.clients);
     (stacks, groups, functions)
 }

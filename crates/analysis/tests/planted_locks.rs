@@ -7,8 +7,8 @@ mod common;
 use common::*;
 use kneepoint_vocab::*;
 
-/// What the census saw of a lock that a thousand operations took three times each, and that was held
-/// at 12 of 2,000 looks: 6 µs of each operation.
+/// What the census saw of a lock that a thousand operations took three times each, and that was
+/// held at 12 of 2,000 looks: 6 µs of each operation.
 fn taken(object: u64, stack: u32) -> LockUse {
     LockUse {
         object,

@@ -2,12 +2,14 @@
 //! that is calibrated from the run alone forecasts what the true one does.
 
 use kneepoint_analysis::analyse;
-use kneepoint_model::calibrate::{Asked, Observed, Oracle, Tried, calibrate, next};
+use kneepoint_model::calibrate::{Asked, CountedLock, Observed, Oracle, Tried, calibrate, next};
 use kneepoint_model::recorded::record;
 use kneepoint_model::sweep::{Sweep, sweep};
 use kneepoint_model::twin::{Change, Twin};
-use kneepoint_vocab::findings::{Altered, CauseKind, Estimate, Findings, LineKind, NoTwin};
-use kneepoint_vocab::{Level, Ratio};
+use kneepoint_vocab::findings::{
+    Altered, CauseKind, Estimate, Findings, LineKind, NoTwin, Undetermined,
+};
+use kneepoint_vocab::{Level, Ratio, Seconds};
 
 /// Five visits to a lock of two thirds of a core's work, with sleeping and waking.
 const LOCKED: &str = r#"
@@ -87,6 +89,28 @@ fn the_planted_lock_is_the_cause_and_both_ledgers_have_the_same_lines() {
 fn where_nothing_is_lost_no_lock_is_blamed() {
     let findings = analysed(FREE, &[1, 2, 4, 8]);
     assert!(findings.causes.iter().all(|it| it.kind != CauseKind::Lock), "{:?}", findings.causes);
+}
+
+#[test]
+fn what_was_counted_of_a_lock_is_not_fitted() {
+    let findings = analysed(LOCKED, &[1, 2, 4, 8]);
+    let mut seen = Observed::of(&findings).expect("enough was seen");
+    assert_eq!(seen.locks[0].counted, None, "a simulated run has no census");
+    seen.locks.truncate(1);
+    seen.locks[0].counted = Some(CountedLock { visits: 5.0, held: Seconds(50e-6) });
+    let twin = calibrate(&seen, 3, 2).expect("calibrated");
+    assert!(twin.error.0 < 0.08, "{:?}", twin.residuals);
+    assert!((twin.best.visits[0] - 5.0).abs() < 1e-9, "{:?}", twin.best);
+    let inside = 50e-6 / seen.least_demand().0;
+    assert!((twin.best.inside[0] - inside).abs() < 1e-9, "{:?}", twin.best);
+    let open = |what: &Undetermined| matches!(what, Undetermined::Start);
+    assert!(twin.open.iter().all(open), "visits and hold times are known: {:?}", twin.open);
+    let file = twin.file(|what| format!("{what:?}"));
+    assert!(file.contains("from = \"measured\", source = \"census of locks\""), "{file}");
+    // One that is held asleep has more time than the operation has CPU.
+    seen.locks[0].counted = Some(CountedLock { visits: 5.0, held: Seconds(1.0) });
+    let asleep = calibrate(&seen, 3, 2).expect("calibrated");
+    assert!(asleep.best.inside[0] < 1.0, "{:?}", asleep.best);
 }
 
 #[test]

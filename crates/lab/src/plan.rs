@@ -32,6 +32,8 @@ const SWEEP_PRECISION: Ratio = Ratio(0.08);
 const SMALLEST_EFFECT: Ratio = Ratio(0.10);
 /// Wall-clock budget of measuring.
 const BUDGET: Nanos = Nanos::from_millis(84_000);
+/// With a smaller budget locks are not counted: that would be too much of it.
+const CENSUS_FROM: Nanos = Nanos::from_millis(20_000);
 /// A slice with more CPU of other processes is disturbed.
 const OTHERS_LIMIT: Ratio = Ratio(0.03);
 /// A slice with more steal is disturbed.
@@ -51,6 +53,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
     let levels = levels(options.levels.as_ref().unwrap_or(&recipe.clients), &axis);
     ensure!(!levels.is_empty(), "no level to measure: give at least one with --levels");
     let cores = axis.last().copied().unwrap_or(cores);
+    let budget = options.budget.or(protocol.budget).unwrap_or(BUDGET);
     let own = Plan {
         recipe: recipe.name.clone(),
         summary: recipe.summary.clone(),
@@ -60,7 +63,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         protocol: ProtocolName::Default,
         level_order: LevelOrder::Random,
         warm_up: None,
-        census: true,
+        census: budget >= CENSUS_FROM,
         seed: options.seed.unwrap_or_else(fresh_seed),
         focus: focus(&levels, recipe.focus.resolve(cores), cores),
         levels,
@@ -79,7 +82,7 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         smallest_effect: protocol.smallest_effect.unwrap_or(SMALLEST_EFFECT),
         allowed_overhead: options.allowed_overhead,
         sweep_precision: Some(options.precision.unwrap_or(SWEEP_PRECISION)),
-        budget: options.budget.or(protocol.budget).unwrap_or(BUDGET),
+        budget,
         others_limit: OTHERS_LIMIT,
         steal_limit: STEAL_LIMIT,
         names: recipe.names.clone(),

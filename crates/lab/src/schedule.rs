@@ -46,6 +46,8 @@ pub(crate) const WARM_UP_ESTIMATE: Nanos = Nanos::from_millis(1_500);
 /// Assumed cost of a slice beyond its ramp and window: starting and stopping clients, reading
 /// the collector.
 pub(crate) const SLICE_OVERHEAD_ESTIMATE: Nanos = Nanos::from_millis(60);
+/// What the census takes beside its slice: to find locks, to look at them, to take probes off.
+const CENSUS_ESTIMATE: Nanos = Nanos::from_millis(2_500);
 /// The same where a load generator connects to a server and both have to agree at the end.
 const SERVER_OVERHEAD_ESTIMATE: Nanos = Nanos::from_millis(300);
 
@@ -165,6 +167,7 @@ pub(crate) fn estimate(plan: &Plan, step: &Step) -> Nanos {
         Step::Start { .. } => START_ESTIMATE,
         Step::WarmUp if plan.settle > Nanos(0) && plan.warm_up.is_none() => slice(plan),
         Step::WarmUp => plan.warm_up.unwrap_or(WARM_UP_ESTIMATE),
+        Step::Slice(planned) if planned.phase == Phase::Census => slice(plan) + CENSUS_ESTIMATE,
         Step::Slice(_) => slice(plan),
         Step::Look { .. } => Nanos(0),
     }

@@ -172,8 +172,9 @@ pub(crate) enum Whose {
     Process(u32),
 }
 
-/// A probe at `offset` of a file that runs `program`; it is gone with the descriptor. `kind` is the number of the kernel's event source for that. While it is
-/// there, the counter at the offset `switch` of the file, where that is not 0, is one higher.
+/// A probe at `offset` of a file that runs `program`; it is gone with the descriptor. `kind` is the
+/// number of the kernel's event source for that. While it is there, the counter at the offset
+/// `switch` of the file, where that is not 0, is one higher.
 pub(crate) fn open_probe(
     kind: u32,
     (file, offset, switch): (&CStr, u64, u32),

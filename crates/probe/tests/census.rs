@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// All the time a thread of it has `kettle` for 200 µs and lets go of it for 200 µs. At each line that it reads: 400 times `till` for 50 µs, 100 times `shelf` by readers, which one
-/// of them takes twice over, and 50 times `door` with a wait for a condition inside, which ends
-/// after a millisecond. It closes 30 times what is not open. `never` is tried while another thread has it. Then it says `done`.
+/// All the time a thread of it has `kettle` for 200 µs and lets go of it for 200 µs. At each line
+/// that it reads: 400 times `till` for 50 µs, 100 times `shelf` by readers, 50 times `door` with a
+/// wait for a condition inside, which ends after a millisecond. It closes 30 times what is not
+/// open. `never` is tried while another thread has it. Then it says `done`.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -71,8 +72,8 @@ static void *boils(void *nothing) {
 }
 int main(void) {
     char line[64];
-    pthread_t kitchen;
-    pthread_create(&kitchen, 0, boils, 0);
+    pthread_t cook;
+    pthread_create(&cook, 0, boils, 0);
     pthread_mutex_lock(&never);
     puts("ready");
     fflush(stdout);

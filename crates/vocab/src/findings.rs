@@ -10,8 +10,9 @@ mod evidence;
 mod line;
 mod locks;
 pub mod price;
+mod stall;
 
-use crate::fact::{Tier, WaitReason};
+use crate::fact::Tier;
 use crate::plan::{Level, ProtocolName, VariantId, VariantRole};
 use crate::record::{Host, Proof, Proven, SourceLine, StoppedBy};
 use crate::stability::StabilityFindings;
@@ -45,6 +46,7 @@ pub use evidence::{
 pub use line::{CoreName, ThreadName, ThreadsName};
 pub use locks::{LockRow, LockTable};
 use price::Price;
+pub use stall::{Stall, StalledThreads};
 
 /// Everything that a report can say about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -477,35 +479,6 @@ pub struct FlameNode {
     pub weight: Seconds,
     /// Children, heaviest first.
     pub children: Vec<FlameNode>,
-}
-
-/// Slices in which not one operation ended, and what the threads did meanwhile.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Stall {
-    /// The variant.
-    pub variant: VariantId,
-    /// The level.
-    pub level: Level,
-    /// Slices without an operation.
-    pub slices: u32,
-    /// All slices of the variant at the level that were measured well.
-    pub of: u32,
-    /// Shares of the time of the threads that serve clients, or of all where none is known to;
-    /// absent where nobody watched.
-    pub threads: Option<StalledThreads>,
-}
-
-/// What threads did in slices without an operation, as shares of their time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StalledThreads {
-    /// On a core.
-    pub running: Ratio,
-    /// Willing to run.
-    pub runnable: Ratio,
-    /// Blocked.
-    pub blocked: Ratio,
-    /// What they were blocked on most.
-    pub mostly_on: Option<WaitReason>,
 }
 
 /// Verdict on a treatment.

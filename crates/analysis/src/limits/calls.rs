@@ -1,7 +1,7 @@
 //! What system calls an operation makes, and which of them fail each time.
 
 use crate::number::{count, finite, quotient, seconds};
-use crate::waits::census;
+use crate::waits::counted;
 use kneepoint_vocab::findings::{CallRow, CallTable};
 use kneepoint_vocab::units::{Count, Ratio};
 use kneepoint_vocab::{Fact, RunRecord};
@@ -22,7 +22,7 @@ type Outcomes = BTreeMap<u32, u64>;
 
 /// The table; none where no calls were counted.
 pub(crate) fn table(record: &RunRecord) -> Option<CallTable> {
-    let trial = census::slice(record)?;
+    let trial = counted::slice(record)?;
     let operations = trial.throughput().0 * seconds(trial.window.length);
     let mut calls: BTreeMap<i32, Outcomes> = BTreeMap::new();
     for fact in &trial.facts {

@@ -1,12 +1,13 @@
 //! The lock table: what the census counted with one client, beside the waits of the level that the
 //! story is about.
 
+use super::counted::{locks, slice};
 use super::groups::Groups;
 use crate::number::{count, estimate, finite, mean, quotient, seconds, tally};
 use kneepoint_stats::interval::{Interval, proportion_interval};
 use kneepoint_vocab::findings::{Cause, LockRow, LockTable};
 use kneepoint_vocab::units::{Count, Ratio, Seconds};
-use kneepoint_vocab::{Fact, Level, LockUse, Phase, RunRecord, TrialRecord, Unit, VariantId};
+use kneepoint_vocab::{Fact, Level, Phase, RunRecord, TrialRecord, Unit, VariantId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of the table at most.
@@ -15,19 +16,6 @@ const MOST_ROWS: usize = 20;
 const CONFIDENCE: f64 = 0.95;
 /// A lock that is neither taken nor waited for so often in an operation is left out.
 const LEAST: f64 = 1e-3;
-
-/// The slice in which locks and calls were counted, where there is one.
-pub(crate) fn slice(record: &RunRecord) -> Option<&TrialRecord> {
-    record.trials.iter().find(|trial| trial.id.phase == Phase::Census && trial.counts())
-}
-
-/// The locks of a slice.
-pub(crate) fn locks(trial: &TrialRecord) -> impl Iterator<Item = &LockUse> {
-    trial.facts.iter().filter_map(|fact| match fact {
-        Fact::LockUse(lock) => Some(lock),
-        _ => None,
-    })
-}
 
 /// What the table is made of.
 pub(crate) struct Given<'a> {
@@ -165,9 +153,9 @@ impl Given<'_> {
     }
 }
 
-/// What the looks at its word say of a lock, of which there is one: the part of the time in which it
-/// is held is throughput times how long for an operation (utilisation law, U = X · D). Looks were
-/// taken while nothing was in the way, so the throughput is that of the level in the sweep.
+/// What the looks at its word say of a lock, of which there is one: the part of the time in which
+/// it is held is throughput times how long for an operation (utilisation law, U = X · D). Looks
+/// were taken while nothing was in the way, so the throughput is that of the level in the sweep.
 fn held(row: LockRow, used: &Used, throughput: f64) -> LockRow {
     if used.objects.len() != 1 || used.looks == 0 || used.held == 0 || throughput <= 0.0 {
         return row;

@@ -5,7 +5,7 @@
 //! one kind, belong together when the same function names them. Hence: united by object, then
 //! by name. Other waits (device, socket, timer ...) are united by their reason.
 
-use super::census;
+use super::counted;
 use super::node::Node;
 use super::objects::Objects;
 use super::pools::Pools;
@@ -70,7 +70,7 @@ impl Groups {
             }
         }
         for (trial, lock) in
-            counted.iter().flat_map(|trial| census::locks(trial).map(|lock| (*trial, lock)))
+            counted.iter().flat_map(|trial| counted::locks(trial).map(|lock| (*trial, lock)))
         {
             notes.taken(trial, lock, stacks);
         }

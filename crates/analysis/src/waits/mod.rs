@@ -2,6 +2,7 @@
 
 pub(crate) mod census;
 pub(crate) mod classify;
+pub(crate) mod counted;
 pub(crate) mod groups;
 mod held;
 mod node;

@@ -3,8 +3,8 @@
 //!
 //! Probes stand in the functions of the C library that take locks and give them back, in the
 //! processes of the system alone. Locks that a program makes of futexes itself (Rust's standard
-//! library, Go) pass none of them and are not counted. Calls are counted where they return. How long
-//! locks are held their own words tell, before the probes count.
+//! library, Go) pass none of them and are not counted. Calls are counted where they return. How
+//! long locks are held their own words tell, before the probes count.
 
 mod counts;
 mod wire;
@@ -59,8 +59,8 @@ const PROGRAMS: [&str; 7] =
 const NOT_SUPPORTED: i32 = 524;
 const ON_CALL: &str = "on_call";
 
-/// Processes that get probes: each needs probes of its own.
-const MOST_PROCESSES: usize = 64;
+/// Processes that get probes: each needs probes of its own, which take their time.
+const MOST_PROCESSES: usize = 4;
 /// So long probes stand to find out which locks there are.
 const FINDING: Duration = Duration::from_millis(100);
 
@@ -204,7 +204,7 @@ impl Census {
         let kind = probe_source().context("this kernel has no probes in programs")?;
         let names: Vec<&str> = functions.iter().map(|(function, _)| *function).collect();
         let mut probes = Vec::new();
-        for pid in pids.iter().take(MOST_PROCESSES) {
+        for pid in pids {
             for (number, place) in in_c_library(*pid, &names) {
                 let path = path_of_descriptor(own_pid(), place.file.as_raw_fd());
                 let path = CString::new(path.as_os_str().as_bytes())?;
@@ -218,7 +218,7 @@ impl Census {
                 }
             }
         }
-        anyhow::ensure!(!probes.is_empty(), "it calls no lock of the C library's");
+        anyhow::ensure!(!probes.is_empty(), "it has none of the C library's");
         Ok(probes)
     }
 
@@ -234,6 +234,7 @@ impl Census {
         drop(finding);
         let found: Vec<(UseKey, u64)> =
             self.drain()?.into_iter().map(|(key, one)| (key, one.begun)).collect();
+        anyhow::ensure!(!found.is_empty(), "it takes no lock of the C library's");
         let looked = words::look(&found);
         let shared = found.iter().any(|(key, _)| key.how != kind::MUTEX);
         let wanted: Vec<_> = if shared { all().collect() } else { MUTEX.to_vec() };
@@ -241,6 +242,14 @@ impl Census {
         self.stacks.begin(pids)?;
         Ok(Probes { _events: events, looked })
     }
+}
+
+/// Of these processes those that serve clients, where some do; few.
+fn busiest(target: &Target, pids: &[u32]) -> Vec<u32> {
+    let clients = pids.iter().copied().filter(|pid| target.clients.contains(pid));
+    let clients: Vec<u32> = clients.take(MOST_PROCESSES).collect();
+    let all = || pids.iter().copied().take(MOST_PROCESSES).collect();
+    if clients.is_empty() { all() } else { clients }
 }
 
 fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> anyhow::Result<&'a mut UProbe> {
@@ -268,7 +277,7 @@ impl Windows for Census {
     /// Where no lock can be counted, the window has none and says why: the system goes on.
     fn prepare(&mut self, target: &Target) -> anyhow::Result<()> {
         let pids = tasks::family(&target.pids);
-        let locks = self.attach(&pids).map_err(|error| format!("{error:#}"));
+        let locks = self.attach(&busiest(target, &pids)).map_err(|error| format!("{error:#}"));
         let calls = self.count_calls(&pids)?;
         self.prepared = Some(Prepared { locks, _calls: calls });
         Ok(())
@@ -319,5 +328,19 @@ impl Windows for Census {
         facts.extend(losses.iter().filter(|one| one.1 > 0).map(|(what, count)| lost(what, *count)));
         facts.extend(refused.map(|why| lost(&format!("census of locks: {why}"), 1)));
         Ok(Observation { facts, new_stacks: stacks.new_stacks, length })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_processes_few_that_serve_clients_get_probes() {
+        let target = |clients: &[u32]| Target { clients: clients.to_vec(), ..Target::default() };
+        let pids: Vec<u32> = (10..30).collect();
+        assert_eq!(busiest(&target(&[17, 12, 99]), &pids), [12, 17]);
+        assert_eq!(busiest(&target(&[99]), &pids), [10, 11, 12, 13], "clients are threads");
+        assert_eq!(busiest(&target(&pids), &pids).len(), MOST_PROCESSES);
     }
 }
