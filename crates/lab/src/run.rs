@@ -435,6 +435,8 @@ impl<'a> Runner<'a> {
             Err(_) if self.interrupted() => return Ok(()),
             // Nothing rests on it, and a system that it has broken fails the next slice.
             Err(error) if planned.phase == Phase::Census => {
+                // Its probes go with it.
+                self.census = None;
                 self.remarks.push(format!("locks were not counted: {error:#}"));
                 return Ok(());
             }
@@ -476,6 +478,10 @@ impl<'a> Runner<'a> {
         let mut shape = self.shape(planned.level, self.plan.ramp, self.plan.slice);
         if planned.phase == Phase::Census {
             shape.preparing = Census::PREPARING;
+        }
+        if planned.phase != Phase::Census {
+            // It is over, with all that it had open.
+            self.census = None;
         }
         let system = self.variants.system(&planned.variant)?;
         let probe = match planned.phase {
