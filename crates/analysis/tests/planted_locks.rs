@@ -26,6 +26,7 @@ fn with_census(locks: Vec<LockUse>) -> RunRecord {
     sweep(&mut record, 6, locked);
     let cell = Cell { throughput: 1000.0, idle_uncharged: 1.0, ..Cell::default() };
     let mut census = trial(Phase::Census, 0, VariantId::BASELINE, 0, 1, &cell);
+    (census.operations, census.counted_over) = (1_000, census.window.length);
     census.facts = locks.into_iter().map(Fact::LockUse).collect();
     record.trials.insert(0, census);
     record
@@ -45,7 +46,7 @@ fn a_lock_has_its_hold_times_beside_its_waits() {
     // The planted throughput wobbles by a hundredth.
     let close = |found: f64, wanted: f64| (found / wanted - 1.0).abs() < 0.02;
     let (held, most) = (row.held.unwrap(), row.at_most.unwrap());
-    assert!(close(row.taken.0, 3.0) && close(held.value.0, 2e-6), "{row:?}");
+    assert!(close(row.taken.unwrap().0, 3.0) && close(held.value.0, 2e-6), "{row:?}");
     assert!(close(row.held_per_operation.unwrap().value.0, 6e-6), "{row:?}");
     assert!(close(most.value.0, 1.0 / 6e-6) && close(row.busy.unwrap().value.0, 0.006), "{row:?}");
     assert!(held.low.0 < 1.5e-6 && held.high.0 > 2.5e-6, "twelve looks are few: {held:?}");
@@ -79,4 +80,14 @@ fn readers_and_many_locks_of_one_name_leave_room_for_who_knows_how_many() {
     assert_eq!(at_most(vec![taken(LOCK, 2)]), (true, true, 1));
     let never = LockUse { held: 0, ..taken(LOCK, 2) };
     assert_eq!(at_most(vec![never]), (false, false, 1), "held for too short to be seen");
+}
+
+#[test]
+fn where_operations_are_counted_over_more_than_the_window_nobody_knows_how_often() {
+    let mut record = with_census(vec![taken(LOCK, 2)]);
+    record.trials[0].counted_over = Nanos(4 * record.trials[0].window.length.0);
+    let table = kneepoint_analysis::analyse(&record).locks.unwrap();
+    let row = &table.rows[0];
+    assert_eq!((table.operations, row.taken, row.held), (None, None, None));
+    assert!(row.held_per_operation.is_some() && row.at_most.is_some(), "{row:?}");
 }

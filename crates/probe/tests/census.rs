@@ -66,6 +66,7 @@ static void *boils(void *nothing) {
         pthread_mutex_lock(&kettle);
         busy(200000);
         pthread_mutex_unlock(&kettle);
+        looks();
         busy(200000);
     }
     return nothing;
@@ -182,7 +183,7 @@ fn locks_are_counted_and_looked_at() {
     let till = named("till").unwrap();
     assert_eq!((till.taken, till.shared), (400, 0));
     let shelf = named("shelf").unwrap();
-    assert_eq!((shelf.taken, shelf.shared), (100, 100));
+    assert!(shelf.taken >= 100 && shelf.shared == shelf.taken, "{shelf:?}");
     let door = named("door").unwrap();
     assert_eq!(door.taken, 50, "not counted when who waits has it again");
     assert_eq!(named("never"), None, "what was never had is not counted");

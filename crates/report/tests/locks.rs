@@ -6,7 +6,7 @@ mod synthetic;
 
 use kneepoint_report::html;
 use kneepoint_vocab::findings::{CallRow, CallTable, LockRow, LockTable, Name, Place};
-use kneepoint_vocab::units::{Count, Ratio, Seconds};
+use kneepoint_vocab::units::{Count, PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{Estimate, Findings};
 
 fn row(name: Name, cause: Option<String>) -> LockRow {
@@ -15,7 +15,7 @@ fn row(name: Name, cause: Option<String>) -> LockRow {
         path: Vec::new(),
         cause,
         objects: 1,
-        taken: Count(3.0),
+        taken: Some(Count(3.0)),
         shared: Ratio(0.0),
         busy: Some(Estimate::of(0.6, 0.57, 0.63)),
         held: Some(Estimate::of(21e-6, 20e-6, 22e-6)),
@@ -41,7 +41,7 @@ fn findings() -> Findings {
     findings.locks = Some(LockTable {
         level: findings.curve.points[0].level,
         waits_at: findings.focus,
-        operations: Count(5_300.0),
+        operations: Some(Count(5_300.0)),
         rows: vec![first, readers],
         more: 3,
     });
@@ -62,6 +62,12 @@ fn the_page_has_a_table_of_locks_and_says_which_leaves_least_room() {
         assert!(page.contains(part), "no {part:?}");
     }
     assert!(!html::render(&synthetic::findings()).contains("<h3>Locks</h3>"));
+    let mut uncounted = findings();
+    if let Some(locks) = &mut uncounted.locks {
+        locks.operations = None;
+        locks.rows[0].taken = None;
+    }
+    assert!(html::render(&uncounted).contains("How often an operation takes them is not known"));
 }
 
 #[test]
@@ -76,14 +82,15 @@ fn calls_that_fail_each_time_are_said_to_do_so() {
     let mut findings = findings();
     let call = |name: &str, per_operation, failing, error: Option<&str>| CallRow {
         name: name.to_owned(),
-        per_operation: Count(per_operation),
+        per_operation: Some(Count(per_operation)),
+        rate: PerSecond(per_operation * 100.0),
         failing: Ratio(failing),
         error: error.map(str::to_owned),
         in_vain: failing >= 1.0 && error != Some("EAGAIN"),
     };
     findings.calls = Some(CallTable {
         level: findings.curve.points[0].level,
-        operations: Count(5_300.0),
+        operations: Some(Count(5_300.0)),
         rows: vec![
             call("read", 9.0, 0.5, Some("EAGAIN")),
             call("sched_setscheduler", 4.0, 1.0, Some("EINVAL")),

@@ -1,7 +1,7 @@
 //! The lock table: what the census counted with one client, beside the waits of the level that the
 //! story is about.
 
-use super::counted::{locks, slice};
+use super::counted::{locks, operations, slice};
 use super::groups::Groups;
 use crate::number::{count, estimate, finite, mean, quotient, seconds, tally};
 use kneepoint_stats::interval::{Interval, proportion_interval};
@@ -49,7 +49,7 @@ impl Given<'_> {
     /// The table; none where no locks were counted.
     pub(crate) fn table(&self) -> Option<LockTable> {
         let trial = slice(self.record)?;
-        let operations = trial.throughput().get() * seconds(trial.window.length);
+        let operations = operations(trial);
         let undisturbed = self.throughput(trial.id.level);
         let (waits, waited_over) = self.waits();
         let mut rows: Vec<LockRow> = self
@@ -60,9 +60,14 @@ impl Given<'_> {
                 let row = self.row(group, &used, operations, (waited, waited_over));
                 held(row, &used, undisturbed)
             })
-            .filter(|row| row.taken.0.max(row.waits.map_or(0.0, Count::get)) >= LEAST)
+            .filter(|row| {
+                let often = |times: Option<Count>| times.is_some_and(|times| times.0 >= LEAST);
+                row.taken.is_none() || often(row.taken) || often(row.waits)
+            })
             .collect();
-        let order = |row: &LockRow| (row.busy.map_or(0.0, |busy| busy.value.0), row.taken.0);
+        let order = |row: &LockRow| {
+            (row.busy.map_or(0.0, |busy| busy.value.0), row.taken.map_or(0.0, Count::get))
+        };
         rows.sort_by(|a, b| {
             let (a, b) = (order(a), order(b));
             b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
@@ -72,7 +77,7 @@ impl Given<'_> {
         (!rows.is_empty()).then(|| LockTable {
             level: trial.id.level,
             waits_at: self.level,
-            operations: Count(finite(operations)),
+            operations: operations.map(|some| Count(finite(some))),
             rows,
             more,
         })
@@ -129,7 +134,7 @@ impl Given<'_> {
         &self,
         group: usize,
         used: &Used,
-        operations: f64,
+        operations: Option<f64>,
         (waited, waited_over): (Waited, f64),
     ) -> LockRow {
         let known = &self.groups.list[group];
@@ -140,7 +145,7 @@ impl Given<'_> {
             path: known.path.clone(),
             cause: cause.map(|cause| cause.id.clone()),
             objects: tally(used.objects.len()),
-            taken: Count(quotient(count(used.taken), operations)),
+            taken: operations.map(|some| Count(quotient(count(used.taken), some))),
             shared: Ratio(quotient(count(used.shared), count(used.taken))),
             busy: None,
             held: None,
@@ -162,10 +167,10 @@ fn held(row: LockRow, used: &Used, throughput: f64) -> LockRow {
     }
     let part = proportion_interval(used.held, used.looks, CONFIDENCE);
     let per_operation = part.map(|part| part / throughput);
-    let each = per_operation.map(|held| quotient(held, row.taken.0));
+    let each = row.taken.map(|taken| per_operation.map(|held| quotient(held, taken.0)));
     LockRow {
         busy: Some(estimate(part.value, part.low, part.high)),
-        held: Some(estimate(each.value, each.low, each.high)),
+        held: each.map(|each| estimate(each.value, each.low, each.high)),
         held_per_operation: Some(estimate(
             per_operation.value,
             per_operation.low,

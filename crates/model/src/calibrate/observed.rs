@@ -8,6 +8,9 @@ use kneepoint_vocab::{Cores, Findings, PerSecond, Ratio, Seconds};
 const WORTH: f64 = 0.03;
 /// Nor are locks that nobody waits for longer than this part of an operation.
 const WAITED: f64 = 0.05;
+/// A lock that an operation takes more often than this is fitted with fewer and longer visits: each
+/// is several events of a simulation that has so many for all.
+const MOST_VISITS: f64 = 16.0;
 /// Most locks that a twin gets.
 const LOCKS: usize = 3;
 /// Most causes of CPU that are tried.
@@ -188,7 +191,8 @@ fn counted(findings: &Findings, cause: &Cause) -> Option<CountedLock> {
     let rows = &findings.locks.as_ref()?.rows;
     let row = rows.iter().find(|row| row.cause.as_ref() == Some(&cause.id))?;
     let held = row.held_per_operation.filter(|_| row.at_most.is_some())?;
-    Some(CountedLock { visits: row.taken.0, held: held.value })
+    let visits = row.taken.map(|taken| taken.0).filter(|visits| *visits <= MOST_VISITS)?;
+    Some(CountedLock { visits, held: held.value })
 }
 
 /// Causes that are CPU of an operation, and their part of the cores that work.

@@ -126,7 +126,8 @@ fn facts(findings: &Findings, cause: &Cause) -> Vec<(&'static str, String)> {
         facts.push(("waited per operation", number::seconds(time).to_string()));
     }
     if let Some(lock) = words::locks::of_cause(findings, cause) {
-        facts.push(("taken per operation", sentence::quantity(lock.taken)));
+        let taken = lock.taken.map(sentence::quantity);
+        facts.extend(taken.map(|taken| ("taken per operation", taken)));
         facts.extend(lock.held.map(|held| ("held each time", number::seconds(&held).to_string())));
         let room = lock.at_most.map(|most| number::rate(&most).to_string());
         facts.extend(room.map(|most| ("room for, operations/s", most)));

@@ -22,11 +22,12 @@ fn calls_of(calls: &CallTable, axis: Axis) -> Markup {
     for said in words::locks::in_vain(calls) {
         out.push(&Tag::new("p").text(&said).done());
     }
-    let mut table = Table::new(["call", "per operation", "failing"]);
+    let mut table = Table::new(["call", "per operation", "each second, slowed", "failing"]);
     for row in &calls.rows {
-        table.row([row.name.clone(), sentence::quantity(row.per_operation), failing(row)]);
+        let times = row.per_operation.map_or_else(|| "–".to_owned(), sentence::quantity);
+        table.row([row.name.clone(), times, sentence::quantity(row.rate), failing(row)]);
     }
-    let title = format!("System calls of an operation at {}", axis.phrase(calls.level));
+    let title = format!("System calls at {}", axis.phrase(calls.level));
     out.push(&table.folded(&title));
     out
 }
@@ -79,7 +80,7 @@ fn cells(row: &LockRow) -> [String; 9] {
     };
     [
         format!("{}{kinds}", row.name),
-        sentence::quantity(row.taken),
+        row.taken.map_or_else(none, sentence::quantity),
         row.busy.map_or_else(none, |busy| sentence::share(&busy)),
         row.held.map_or_else(none, |held| number::seconds(&held).to_string()),
         row.held_per_operation.map_or_else(none, |held| number::seconds(&held).to_string()),

@@ -7,13 +7,22 @@ use kneepoint_vocab::{Findings, PerSecond, Unit};
 
 /// How the table came about.
 pub(crate) fn how(locks: &LockTable, axis: Axis) -> String {
+    let taken = match locks.operations {
+        Some(operations) => format!(
+            "How often they are taken was counted at {}, over {} operations, by probes in the C \
+             library's lock functions; how",
+            axis.phrase(locks.level),
+            sentence::quantity(operations)
+        ),
+        None => "How often an operation takes them is not known, since the program counts its \
+                 operations over all of its run. How"
+            .to_owned(),
+    };
     format!(
-        "How often they are taken was counted at {}, over {} operations, by probes in the C \
-         library's lock functions; how long they are held, by looking at their words while nothing \
-         was in the way. Waits are those of threads that slept at {}; who spins is in the causes. \
-         Locks that a program makes of futexes itself are not counted.",
+        "{taken} long they are held was found at {} by looking at their words while nothing was in \
+         the way. Waits are those of threads that slept at {}; who spins is in the causes. Locks \
+         that a program makes of futexes itself are not in the table.",
         axis.phrase(locks.level),
-        sentence::quantity(locks.operations),
         axis.phrase(locks.waits_at)
     )
 }
@@ -49,11 +58,14 @@ pub(crate) fn of_cause<'a>(findings: &'a Findings, cause: &Cause) -> Option<&'a 
 pub(crate) fn in_vain(calls: &CallTable) -> Vec<String> {
     let rows = calls.rows.iter().filter(|row| row.in_vain);
     let said = rows.map(|row| {
+        let times = row
+            .per_operation
+            .map(|times| format!(", {} times for an operation", sentence::quantity(times)));
         format!(
-            "{} fails each time ({}), {} times for an operation.",
+            "{} fails each time ({}){}.",
             row.name,
             row.error.as_deref().unwrap_or("an error"),
-            sentence::quantity(row.per_operation)
+            times.unwrap_or_default()
         )
     });
     said.collect()

@@ -1,7 +1,7 @@
 //! The system calls that an operation makes, and how they end.
 
 use crate::plan::Level;
-use crate::units::{Count, Ratio};
+use crate::units::{Count, PerSecond, Ratio};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct CallTable {
     /// Where they were counted.
     pub level: Level,
-    /// Operations of the window.
-    pub operations: Count,
+    /// Operations of the window; absent where they were counted over more than that.
+    pub operations: Option<Count>,
     /// The calls.
     pub rows: Vec<CallRow>,
 }
@@ -21,8 +21,10 @@ pub struct CallTable {
 pub struct CallRow {
     /// Its name, e.g. `futex`.
     pub name: String,
-    /// How often an operation makes it.
-    pub per_operation: Count,
+    /// How often an operation makes it, where the operations of the window are known.
+    pub per_operation: Option<Count>,
+    /// How often it was made each second of the window, in which probes slow the system.
+    pub rate: PerSecond,
     /// The part that ended with an error.
     pub failing: Ratio,
     /// The most frequent error, e.g. `EAGAIN`, where there was one.

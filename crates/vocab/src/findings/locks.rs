@@ -14,8 +14,8 @@ pub struct LockTable {
     pub level: Level,
     /// Where waits were counted.
     pub waits_at: Level,
-    /// Operations of the window.
-    pub operations: Count,
+    /// Operations of the window; absent where they were counted over more than that.
+    pub operations: Option<Count>,
     /// The locks.
     pub rows: Vec<LockRow>,
     /// Locks that are left out since little is made of them.
@@ -33,14 +33,14 @@ pub struct LockRow {
     pub cause: Option<String>,
     /// Distinct locks of this name.
     pub objects: u32,
-    /// How often it is taken for an operation.
-    pub taken: Count,
+    /// How often it is taken for an operation, where the operations of the window are known.
+    pub taken: Option<Count>,
     /// Of these, the part that others may hold it beside: readers.
     pub shared: Ratio,
     /// The part of the time in which it is held, at so few clients; absent where there are several
     /// locks, as the next three, or where it was never found held.
     pub busy: Option<Estimate<Ratio>>,
-    /// How long it is held each time, in the mean.
+    /// How long it is held each time, in the mean, where it is known how often that is.
     pub held: Option<Estimate<Seconds>>,
     /// How long for an operation.
     pub held_per_operation: Option<Estimate<Seconds>>,
