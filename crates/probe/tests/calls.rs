@@ -6,11 +6,11 @@
     reason = "a test says what it saw and fails by panicking"
 )]
 
+#[path = "common/shop.rs"]
+mod shop;
+
 use kneepoint_probe::calls::{Calls, CallsError, Wanted};
-use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use shop::{Shop, compiled};
 use tempfile::TempDir;
 
 /// At each word that it reads, four threads call `serve` 500 times each, and at `fork` a process
@@ -69,59 +69,6 @@ int main(void) {
 /// Calls at `fork`.
 const CALLS: u64 = 4 * 500 + 300;
 
-/// The program, compiled in a folder; none, after saying why, where that cannot be.
-fn compiled(test: &str, folder: &Path, options: &[&str]) -> Option<PathBuf> {
-    let (source, program) = (folder.join("shop.c"), folder.join("shop"));
-    fs::write(&source, PROGRAM).unwrap();
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-pthread"]).args(options).arg("-o").arg(&program).arg(&source);
-    match compiler.output() {
-        Ok(done) if done.status.success() => Some(program),
-        Ok(done) => panic!("cc: {}", String::from_utf8_lossy(&done.stderr)),
-        Err(error) => {
-            println!("SKIP {test}: cc: {error}");
-            None
-        }
-    }
-}
-
-/// The program, waiting for words.
-struct Shop {
-    child: Child,
-    words: ChildStdin,
-    said: BufReader<ChildStdout>,
-}
-
-impl Shop {
-    fn open(program: &Path) -> Self {
-        let mut command = Command::new(program);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let words = child.stdin.take().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        let mut shop = Self { child, words, said };
-        shop.hears("ready");
-        shop
-    }
-
-    fn hears(&mut self, word: &str) {
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), word);
-    }
-
-    fn serves(&mut self, word: &str) {
-        writeln!(self.words, "{word}").unwrap();
-        self.hears("done");
-    }
-}
-
-impl Drop for Shop {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// None, after saying why, where the machine does not let calls be counted.
 fn counted(test: &str, wanted: &str, shop: &Shop) -> Option<Calls> {
     match Calls::attach(&Wanted::parse(wanted).unwrap(), &[shop.child.id()]) {
@@ -138,7 +85,7 @@ fn counted(test: &str, wanted: &str, shop: &Shop) -> Option<Calls> {
 fn every_call_is_counted_and_those_of_others_are_not() {
     const TEST: &str = "every_call_is_counted_and_those_of_others_are_not";
     let folder = TempDir::new().unwrap();
-    let Some(program) = compiled(TEST, folder.path(), &[]) else { return };
+    let Some(program) = compiled(TEST, folder.path(), ("shop", PROGRAM), &[]) else { return };
     let (mut shop, mut other) = (Shop::open(&program), Shop::open(&program));
     let Some(mut calls) = counted(TEST, "shop:serve", &shop) else { return };
     for _ in 0..2 {
@@ -163,7 +110,7 @@ fn every_call_is_counted_and_those_of_others_are_not() {
 fn a_program_is_known_by_the_link_that_it_was_started_by() {
     const TEST: &str = "a_program_is_known_by_the_link_that_it_was_started_by";
     let folder = TempDir::new().unwrap();
-    let Some(program) = compiled(TEST, folder.path(), &[]) else { return };
+    let Some(program) = compiled(TEST, folder.path(), ("shop", PROGRAM), &[]) else { return };
     for link in ["counter", "counter-of-the-corner"] {
         let path = folder.path().join(link);
         std::os::unix::fs::symlink(&program, &path).unwrap();
@@ -181,7 +128,7 @@ fn a_program_is_known_by_the_link_that_it_was_started_by() {
 fn probes_that_a_program_was_written_with_are_counted() {
     const TEST: &str = "probes_that_a_program_was_written_with_are_counted";
     let folder = TempDir::new().unwrap();
-    let Some(program) = compiled(TEST, folder.path(), &[]) else { return };
+    let Some(program) = compiled(TEST, folder.path(), ("shop", PROGRAM), &[]) else { return };
     let mut shop = Shop::open(&program);
     let Some(mut orders) = counted(TEST, "usdt:shop:order", &shop) else { return };
     let mut paid = counted(TEST, "usdt:shop:paid", &shop).unwrap();
@@ -198,7 +145,10 @@ fn probes_that_a_program_was_written_with_are_counted() {
 fn what_has_no_name_is_reported_and_a_debug_file_is_not_needed_for_what_is_exported() {
     const TEST: &str = "what_has_no_name_is_reported";
     let folder = TempDir::new().unwrap();
-    let Some(program) = compiled(TEST, folder.path(), &["-s", "-rdynamic"]) else { return };
+    let Some(program) = compiled(TEST, folder.path(), ("shop", PROGRAM), &["-s", "-rdynamic"])
+    else {
+        return;
+    };
     let shop = Shop::open(&program);
     let refused = |wanted: &str| {
         Calls::attach(&Wanted::parse(wanted).unwrap(), &[shop.child.id()]).unwrap_err().to_string()

@@ -6,13 +6,13 @@
     reason = "a test says what it saw and fails by panicking"
 )]
 
+#[path = "common/shop.rs"]
+mod shop;
+
 use kneepoint_machine::windows::{Observation, Target, Windows as _};
 use kneepoint_probe::Census;
 use kneepoint_vocab::{CallCount, Fact, LockUse, StackId};
-use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use shop::{Shop, compiled};
 use tempfile::TempDir;
 
 /// All the time a thread of it has `kettle` for 200 µs and lets go of it for 200 µs. At each line
@@ -93,58 +93,6 @@ int main(void) {
 }
 "#;
 
-/// The program, compiled in a folder; none, after saying why, where that cannot be.
-fn compiled(test: &str, folder: &Path) -> Option<PathBuf> {
-    let (source, program) = (folder.join("till.c"), folder.join("till"));
-    fs::write(&source, PROGRAM).unwrap();
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(&source);
-    match compiler.output() {
-        Ok(done) if done.status.success() => Some(program),
-        Ok(done) => panic!("cc: {}", String::from_utf8_lossy(&done.stderr)),
-        Err(error) => {
-            println!("SKIP {test}: cc: {error}");
-            None
-        }
-    }
-}
-
-struct Shop {
-    child: Child,
-    words: ChildStdin,
-    said: BufReader<ChildStdout>,
-}
-
-impl Shop {
-    fn open(program: &Path) -> Self {
-        let mut command = Command::new(program);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let words = child.stdin.take().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        let mut shop = Self { child, words, said };
-        shop.hears("ready");
-        shop
-    }
-
-    fn hears(&mut self, word: &str) {
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), word);
-    }
-
-    fn sells(&mut self) {
-        writeln!(self.words, "go").unwrap();
-        self.hears("done");
-    }
-}
-
-impl Drop for Shop {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn census(test: &str) -> Option<Census> {
     match Census::load() {
         Ok(census) => Some(census),
@@ -165,13 +113,13 @@ fn locks(seen: &Observation) -> Vec<&LockUse> {
 fn locks_are_counted_and_looked_at() {
     const TEST: &str = "locks_are_counted_and_looked_at";
     let folder = TempDir::new().unwrap();
-    let Some(program) = compiled(TEST, folder.path()) else { return };
+    let Some(program) = compiled(TEST, folder.path(), ("till", PROGRAM), &["-g"]) else { return };
     let Some(mut census) = census(TEST) else { return };
     let mut shop = Shop::open(&program);
     let target = Target { pids: vec![shop.child.id()], ..Target::default() };
     census.prepare(&target).unwrap();
     census.open(&target).unwrap();
-    shop.sells();
+    shop.serves("go");
     census.freeze().unwrap();
     let seen = census.collect().unwrap();
     println!("{TEST}: {:#?}", seen.facts);
@@ -205,7 +153,7 @@ fn locks_are_counted_and_looked_at() {
     assert!(seen.facts.contains(&close), "30 times EBADF");
 
     // Nothing is left: the next window begins anew, and without one nothing is counted.
-    shop.sells();
+    shop.serves("go");
     census.prepare(&target).unwrap();
     census.open(&target).unwrap();
     census.freeze().unwrap();

@@ -75,7 +75,7 @@ pub struct Census {
     stacks: StackCollector,
     /// Where programs write stacks to: forgotten by the kernel where nobody has it open.
     _events: MapData,
-    /// The probes of the next window and what they add, or why there are none.
+    /// What stands for the next window.
     prepared: Option<Prepared>,
     window: Option<Window>,
     frozen: Option<Frozen>,
@@ -164,8 +164,7 @@ impl Census {
     }
 
     fn read(&self) -> anyhow::Result<Control> {
-        let read = sys::map_get(self.control.fd().as_fd(), 0)?;
-        Ok(read)
+        Ok(sys::map_get(self.control.fd().as_fd(), 0)?)
     }
 
     fn drain(&self) -> anyhow::Result<Vec<(UseKey, Use)>> {
