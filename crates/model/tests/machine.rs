@@ -222,6 +222,28 @@ fn same_seed_same_bits_on_any_number_of_workers() {
     assert_ne!(simulate(jobs[5].twin, &other), once[5], "another seed, other numbers");
 }
 
+/// A warm-up that seems never to end takes half of the events; what is left still gives a number,
+/// which is not called settled.
+#[test]
+fn a_warm_up_without_end_still_gives_a_number() {
+    let text = r#"
+        name = "seldom long"
+        [cores]
+        count = 1
+        [[thread]]
+        name = "client"
+        count = "clients"
+        program = [{ run = "1 us", cv = 30.0 }]
+    "#;
+    let twin = Twin::parse(text).expect("valid");
+    let twin = twin.compile(Wanted { clients: Some(2), cores: Some(1) }).expect("compiles");
+    let outcomes: Vec<_> = (0..400)
+        .map(|seed| simulate(&twin, &Settings { budget: 4_000, ..quick(seed) }))
+        .map(|outcome| outcome.expect("a number").settled)
+        .collect();
+    assert!(outcomes.contains(&false), "some never end");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 60,

@@ -138,7 +138,14 @@ fn warm_up(
     for _ in 0..=PILOT_DOUBLINGS {
         while durations.len() < PILOT {
             operations += length;
-            machine.run_until(operations, budget / 2)?;
+            match machine.run_until(operations, budget / 2) {
+                // As many operations again fit into the rest: a first look at shorter batches.
+                Err(SimError::Budget { .. }) if length > first => {
+                    let done = machine.account.operations;
+                    return Ok(((done / (2 * FEWEST as u64)).max(1), false, done));
+                }
+                over => over?,
+            }
             durations.push(seconds(machine.now - mark));
             mark = machine.now;
         }

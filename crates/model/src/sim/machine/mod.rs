@@ -154,6 +154,10 @@ impl<'a> Machine<'a> {
             if self.account.operations >= operations {
                 break;
             }
+            // Before the event is taken: whoever gets this error may go on.
+            if self.events >= budget {
+                return Err(SimError::Budget { events: self.events, wanted: operations });
+            }
             let Some((time, entity)) = self.agenda.take() else {
                 return Err(self.stuck());
             };
@@ -161,9 +165,6 @@ impl<'a> Machine<'a> {
             self.events += 1;
             if self.events.is_multiple_of(LOOK) {
                 self.look()?;
-            }
-            if self.events > budget {
-                return Err(SimError::Budget { events: self.events, wanted: operations });
             }
             self.fire(entity);
         }
