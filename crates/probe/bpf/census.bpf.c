@@ -7,18 +7,11 @@
  */
 #include "kernel.h"
 #include "census.h"
+#include "map.h"
 
 struct pt_regs___user {
 	u64 sp, di, orig_ax;
 } PAI;
-
-#define MAP(name, kind, n, k, v)                                                                   \
-	struct {                                                                                   \
-		__uint(type, kind);                                                                \
-		__uint(max_entries, n);                                                            \
-		__type(key, k);                                                                    \
-		__type(value, v);                                                                  \
-	} name SEC(".maps")
 
 MAP(census, BPF_MAP_TYPE_ARRAY, 1, u32, struct census);
 MAP(held, BPF_MAP_TYPE_HASH, 65536, struct held_key, struct held);

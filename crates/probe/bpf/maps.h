@@ -2,15 +2,8 @@
 #ifndef KNEEPOINT_MAPS_H
 #define KNEEPOINT_MAPS_H
 
+#include "map.h"
 #include "wire.h"
-
-#define MAP(name, kind, n, k, v)                                                                   \
-	struct {                                                                                   \
-		__uint(type, kind);                                                                \
-		__uint(max_entries, n);                                                            \
-		__type(key, k);                                                                    \
-		__type(value, v);                                                                  \
-	} name SEC(".maps")
 
 MAP(control, BPF_MAP_TYPE_ARRAY, 1, u32, struct control);
 MAP(counters, BPF_MAP_TYPE_PERCPU_ARRAY, COUNTERS, u32, u64);

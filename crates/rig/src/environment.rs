@@ -1,6 +1,7 @@
 //! The environment that a measured process runs in: what a recipe sets, what is kept from it, and
 //! what it is found to have, without what is nobody's business.
 
+use crate::cargo_run;
 use crate::ending::MARK;
 use crate::library;
 use crate::need::Need;
@@ -167,11 +168,7 @@ pub fn of(process: Option<u32>, set: &Variables) -> Vec<(String, String)> {
     let own = process.and_then(found).filter(|found| found.contains_key(MARK));
     let all: BTreeMap<String, String> = match own {
         Some(found) => found,
-        None => {
-            let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-            let own = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-            own.chain(set.0.clone()).collect()
-        }
+        None => cargo_run::own_variables().into_iter().chain(set.0.clone()).collect(),
     };
     all.into_iter().map(|(name, value)| censored(name, value)).collect()
 }

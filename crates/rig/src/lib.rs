@@ -27,6 +27,7 @@
 
 #![deny(unsafe_code)]
 
+mod cargo_run;
 mod devices;
 mod elf;
 mod ending;

@@ -2,6 +2,7 @@
 //! is given, its output in files, and gone with all its children when the guard goes.
 
 use crate::ending::{MARK, remove_shared_memory};
+use crate::cargo_run::{self, TakenBack};
 use crate::environment;
 use crate::group::Group;
 use crate::launch;
@@ -97,12 +98,16 @@ impl<'a> Program<'a> {
         let mut group = Group::begin(undo)?;
         let (server, path) = (undo.server(), SearchPath::own().resolved(&self.path));
         let input = self.input.as_ref().map(path_of);
-        let kept = if self.shielded { environment::leaking() } else { Vec::new() };
+        let TakenBack { without, with } = match self.shielded {
+            true => TakenBack { without: environment::leaking(), with: None },
+            false => cargo_run::taken_back(),
+        };
         let start = Start::new(&server)
             .args(["serve-workload", launch::LAUNCH])
             .args(launch::arguments(self.account, input.as_deref(), &path))
             .args(&self.arguments)
-            .without(kept)
+            .without(without)
+            .with(with)
             .with(self.environment.iter().map(|(key, value)| (key, value)))
             .with([(MARK, group.mark())])
             .within(self.directory)
