@@ -7,6 +7,7 @@
 //! hypervisor disturbed; by hand, seconds that it disturbed are left out.
 
 mod generator;
+mod profiled;
 mod stolen;
 mod table;
 
@@ -20,13 +21,14 @@ use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{Setup, placement};
 use kneepoint_stats::random::Generator;
 use kneepoint_vocab::VariantId;
+use profiled::Profiled;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const FLAGS: &str = "--rounds N, --seconds S, --clients 1,2,8, --budget TIME, --out DIR, \
-                     --program FILE";
+const FLAGS: &str = "--rounds N, --seconds S, --clients 1,2,8, --budget TIME, --profile, \
+                     --out DIR, --program FILE";
 
 struct Options {
     recipes: Vec<String>,
@@ -37,6 +39,8 @@ struct Options {
     clients: Option<Vec<u32>>,
     /// Of each of Kneepoint's runs.
     budget: String,
+    /// Whether `profile` is held against runs instead.
+    profile: bool,
     out: PathBuf,
     program: PathBuf,
 }
@@ -50,6 +54,9 @@ struct Level {
     whole: Vec<f64>,
     /// By Kneepoint, one figure a run.
     kneepoint: Vec<f64>,
+    /// Cores that the server kept busy, by Kneepoint, one figure a run.
+    cores: Vec<f64>,
+    profiled: Profiled,
 }
 
 /// Compares each recipe, prints its table, and leaves it in a file too.
@@ -65,7 +72,10 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     let mut apart = Vec::new();
     for name in &options.recipes {
         let levels = compare(&options, name).with_context(|| name.clone())?;
-        let (text, agrees) = self::table::of(name, &levels);
+        let (text, agrees) = match options.profile {
+            true => (profiled::table(name, &levels), true),
+            false => self::table::of(name, &levels),
+        };
         let file = options.out.join(format!("by-hand-{name}.txt"));
         std::fs::write(&file, &text).with_context(|| file.display().to_string())?;
         println!("{text}\n{}\n", file.display());
@@ -83,6 +93,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         seconds: 15,
         clients: None,
         budget: "70s".to_owned(),
+        profile: false,
         out: std::env::temp_dir().join(format!("kneepoint-by-hand-{pid}")),
         program: crate::root().join("target/release/kneepoint"),
     };
@@ -97,6 +108,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
                 options.clients = Some(levels.context("--clients wants numbers")?);
             }
             "--budget" => options.budget = (*value()?).to_owned(),
+            "--profile" => options.profile = true,
             "--out" => options.out = PathBuf::from(value()?),
             "--program" => options.program = std::path::absolute(value()?)?,
             name if !name.starts_with('-') => options.recipes.push(name.to_owned()),
@@ -141,13 +153,18 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
         let mut shuffled = clients.clone();
         order.shuffle(&mut shuffled);
         for level in shuffled {
+            let entry = levels.entry(level).or_default();
+            if options.profile {
+                entry.profiled.take(&hand, &options.program, server, level)?;
+                println!("{name}  round {round}  {level:>3} clients, profiled");
+                continue;
+            }
             let counted = hand.drive(level, options.seconds)?;
             let Counted { settled, whole, left_out } = counted;
             println!(
                 "{name}  round {round}  {level:>3} clients by hand  {settled:.0}/s, \
                  {left_out} disturbed seconds left out"
             );
-            let entry = levels.entry(level).or_default();
             entry.hand.push(settled);
             entry.whole.push(whole);
         }
@@ -212,9 +229,18 @@ fn by_kneepoint(
         let found = point["throughput"]["value"].as_f64();
         let (Some(level), Some(found)) = (level, found.filter(|it| *it > 0.0)) else { continue };
         println!("{name}  round {round}  {level:>3} clients, Kneepoint  {found:.0}/s");
-        levels.entry(level).or_default().kneepoint.push(found);
+        let entry = levels.entry(level).or_default();
+        entry.kneepoint.push(found);
+        entry.cores.extend(demand(&findings, level).map(|demand| demand * found));
     }
     let half = findings["protocol"]["precision"].as_f64().unwrap_or(f64::NAN);
     println!("{name}  round {round}  interval at the peak +-{:.1} %", 100.0 * half);
     Ok(())
+}
+
+/// CPU seconds of the server for an operation at a level.
+fn demand(findings: &Value, clients: u32) -> Option<f64> {
+    let ledgers = findings["ledgers"].as_array()?;
+    let of = ledgers.iter().find(|it| it["level"]["clients"].as_u64() == Some(clients.into()))?;
+    of["core"]["demand"]["value"].as_f64()
 }

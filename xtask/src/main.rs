@@ -26,6 +26,7 @@ mod setup;
 mod tally;
 mod ten;
 mod tidy;
+mod variants;
 
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -58,16 +59,20 @@ cargo xtask COMMAND
   aa [--recipes A,B] [--comparisons N] [--out DIR] [--program FILE]
                             compare systems with themselves, N times in all (40), with the release
                             build: hardly any comparison may claim a difference
+  variants [--runs N] [--copies N] [--slower 5%] [--budget TIME] [--out DIR] [--program FILE]
+                            compare a program with copies of itself given as variants, and with
+                            one that does more work: none of the first may differ, the other has to
   predictors [--fit] [--series DIR]
                             errors of forecasts from throughput alone on public series, each by
                             weights that did not learn from it; --fit makes the weights and the
                             table of docs/prediction.md anew
   predictors --runs DIR...  errors of calibrated twins on runs: at the last level, which is kept
                             from them, and of locks gone beside the variant that cured them
-  by-hand RECIPE... [--rounds N] [--seconds S] [--clients 1,2,8] [--budget TIME] [--out DIR]
-          [--program FILE]
+  by-hand RECIPE... [--rounds N] [--seconds S] [--clients 1,2,8] [--budget TIME] [--profile]
+          [--out DIR] [--program FILE]
                             drive the same server with plain sysbench or pgbench, in turn with
-                            runs of the release build, and compare throughput level by level
+                            runs of the release build, and compare throughput level by level;
+                            --profile: what `profile` of the server costs and sees
   faults [--points N] [--seed S] [--only [SEED:]NUMBER] [--program FILE] [--within TIME]
          [--at-once N] [--results FILE]
                             strike the debug build at N points (324) drawn from a seed: kills,
@@ -106,6 +111,7 @@ fn main() -> ExitCode {
         ["accuracy", flags @ ..] => accuracy::run(flags),
         ["error-rates", flags @ ..] => error_rates::run(flags),
         ["aa", flags @ ..] => aa::run(flags),
+        ["variants", flags @ ..] => variants::run(flags),
         ["dist", flags @ ..] => dist::run(flags),
         _ => {
             eprintln!("{USAGE}");

@@ -38,7 +38,7 @@ pub use treatments::reliefs::reliefs;
 use crate::diagnosis::causes::Context;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{LEAST_LOSS, Loss, Rules};
-use crate::diagnosis::{at_bound, causes, difference, losses};
+use crate::diagnosis::{at_bound, causes, chain, difference, losses};
 use crate::frames::names::Catalogue;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::accounts::{Account, Accounts};
@@ -62,12 +62,14 @@ use crate::waits::pools::{Pools, limited};
 use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::price::Price;
 use kneepoint_vocab::findings::{
-    AtBound, CallTable, Cause, CauseKind, CoresCurve, Curve, Effect, Generator, LevelInstruments,
-    LevelLedger, LockTable, Lost, Nameless, Severity, StackDifference, Superlinear, TaskLine,
-    Unsteady,
+    AtBound, CallTable, Cause, CauseKind, ChainNode, CoresCurve, Curve, Effect, Generator,
+    LevelInstruments, LevelLedger, LockTable, Lost, Nameless, Severity, StackDifference,
+    Superlinear, TaskLine, Unsteady,
 };
 use kneepoint_vocab::units::{Cores, Ratio};
-use kneepoint_vocab::{Findings, Level, RunRecord, StackKind, TrialRecord, VariantId, VariantRole};
+use kneepoint_vocab::{
+    Clients, Findings, Level, RunRecord, StackKind, TrialRecord, VariantId, VariantRole,
+};
 use std::collections::BTreeMap;
 
 /// Version of [`Findings`] that this crate makes.
@@ -106,6 +108,7 @@ pub fn analyse(record: &RunRecord) -> Findings {
     let mut explained = why.explain(&limits, &compared.effects, &sweep.curve);
     explained.locks = why.locks(record, &measured, &explained.causes);
     explained.calls = calls::table(record);
+    explained.chain = why.chain(record.plan.clients, &explained.causes);
     let odd =
         Odd { superlinear, unsteady: steadiness::unsteady(&baseline), nameless: why.nameless() };
     Concluded { record, measured, sweep, compared, limits, why, explained, odd }.findings()
@@ -133,10 +136,10 @@ struct Concluded<'a> {
 impl Concluded<'_> {
     fn findings(self) -> Findings {
         let Self { record, measured, sweep, compared, limits, why, explained, odd } = self;
-        let Explained { causes, ledgers, lost, price, at_bound, locks, calls } = explained;
+        let Explained { causes, chain, ledgers, lost, price, at_bound, locks, calls } = explained;
         let protocol = protocol::protocol(record, &measured, &sweep, compared.blocks);
-        let level = why.story.level;
-        let collector = collector::collector(&measured, &why.stacks, level, compared.on_off);
+        let collector =
+            collector::collector(&measured, &why.stacks, why.story.level, compared.on_off);
         let caveats = caveats::caveats(&caveats::Drawn {
             record,
             protocol: &protocol,
@@ -145,7 +148,7 @@ impl Concluded<'_> {
             effects: &compared.effects,
             sweep: &sweep,
             ledgers: &ledgers,
-            focus: level,
+            focus: why.story.level,
             collector: &collector,
             few_starts: compared.few_starts,
             limits: &limits,
@@ -179,13 +182,14 @@ impl Concluded<'_> {
             by_cores: sweep.by_cores,
             treated: sweep.treated.curves,
             ledgers,
-            focus: level,
+            focus: why.story.level,
             effects_at: why.effects_at(&compared.effects),
             lost,
             at_bound,
             locks,
             calls,
             causes,
+            chain,
             price,
             on_cpu: why.on_cpu(),
             effects: compared.effects,
@@ -334,6 +338,7 @@ struct Explained {
     at_bound: Option<AtBound>,
     locks: Option<LockTable>,
     calls: Option<CallTable>,
+    chain: Option<ChainNode>,
 }
 
 impl Why<'_> {
@@ -378,6 +383,7 @@ impl Why<'_> {
             at_bound: self.at_bound(limits),
             locks: None,
             calls: None,
+            chain: None,
         }
     }
 
@@ -389,6 +395,13 @@ impl Why<'_> {
     ) -> Option<LockTable> {
         let (groups, level) = (&self.groups, self.story.level);
         census::Given { record, measured, groups, causes, level }.table()
+    }
+
+    fn chain(&self, clients: Clients, causes: &[Cause]) -> Option<ChainNode> {
+        let slices = &*sweep_at(&self.slices, self.story.level);
+        let evidence = &Evidence::new(slices, &self.stacks);
+        let (groups, known) = (&self.groups, self.stacks.known);
+        chain::Given { slices, groups, evidence, known, clients, causes }.chain()
     }
 
     fn price(

@@ -160,7 +160,8 @@ fn answered(waker: ThreadRole, ended: u64) -> Cause {
         let role = Some(waker);
         let (ended, of) = (Nanos(ended), Nanos(10));
         let name = "office".to_owned();
-        trial.facts.push(Fact::Waker(Waker { key, tid: 7, name, role, ended, of }));
+        let by = vec![EndedBy { name: name.clone(), role, ended }];
+        trial.facts.push(Fact::Waker(Waker { key, tid: 7, name, role, ended, of, by }));
         let (cpu, over) = (Nanos(640), Nanos(1000));
         let name = "office".to_owned();
         trial.facts.push(Fact::Task(TaskCpu { owner: TaskOwner::System, name, tid: 7, cpu, over }));

@@ -233,7 +233,7 @@
       found.textContent = wanted === "" ? "" : sum.toFixed(1) + " % of the time";
     };
     find.addEventListener("input", search);
-    turn.addEventListener("click", () => {
+    if (turn) turn.addEventListener("click", () => {
       const inner = frames === outermost;
       if (inner && innermost === null) innermost = made(inverted(outermost)).map(drawn);
       frames = inner ? innermost : outermost;

@@ -1,8 +1,8 @@
 //! A program under a guard: in a session and scheduling group of its own, on the cores it
 //! is given, its output in files, and gone with all its children when the guard goes.
 
-use crate::ending::{MARK, remove_shared_memory};
 use crate::cargo_run::{self, TakenBack};
+use crate::ending::{MARK, remove_shared_memory};
 use crate::environment;
 use crate::group::Group;
 use crate::launch;

@@ -189,6 +189,20 @@ pub struct Waker {
     pub ended: Nanos,
     /// Blocked time that any thread ended.
     pub of: Nanos,
+    /// The same by the names of those who ended it, most first; empty in older run directories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<EndedBy>,
+}
+
+/// Threads of one name that ended waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EndedBy {
+    /// Their name (`comm`); empty where they are no threads of the system.
+    pub name: String,
+    /// Whom they serve; none where they are no threads of the system.
+    pub role: Option<ThreadRole>,
+    /// Blocked time that they ended.
+    pub ended: Nanos,
 }
 
 /// Where the core-time went: `system + generator + kernel + others + kneepoint + idle` =

@@ -2,6 +2,7 @@
 
 mod calls;
 mod caveat;
+mod chain;
 mod conclusion;
 mod cross;
 mod curve;
@@ -35,6 +36,7 @@ pub use crate::next::{Altered, Next, NoTwin, Residual, TwinForecast, Undetermine
 pub use crate::unfit::Unfit;
 pub use calls::{CallRow, CallTable};
 pub use caveat::{Caveat, CaveatReason, Disturbance, Severity, Unseen};
+pub use chain::{ChainLink, ChainNode};
 pub use conclusion::Conclusion;
 pub use cross::{Cross, CrossFigures, Interaction};
 pub use curve::Curve;
@@ -99,6 +101,9 @@ pub struct Findings {
     /// Causes at the focus level, greatest first, those that may be nothing last. None where
     /// nothing worth it is lost.
     pub causes: Vec<Cause>,
+    /// Who waits for whom at the focus level; absent where no single wait was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainNode>,
     /// What an operation costs at each level, and why throughput falls where it does; absent where
     /// no facts were collected.
     #[serde(default)]

@@ -39,7 +39,7 @@ pub mod units;
 
 pub use comparison::Comparison;
 pub use fact::{
-    CallCount, CollectorCost, CoreTime, DeviceCounters, Fact, Holders, LockUse, Loss,
+    CallCount, CollectorCost, CoreTime, DeviceCounters, EndedBy, Fact, Holders, LockUse, Loss,
     MachineCounters, Pressure, StackId, StackKind, StackWeight, TakenAt, TaskCpu, TaskOwner,
     ThreadRole, ThreadTime, Tier, Wait, WaitKey, WaitReason, Waker,
 };

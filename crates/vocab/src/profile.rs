@@ -2,7 +2,7 @@
 //! scaling, and of operations only where somebody counted them.
 
 use crate::findings::{
-    Cause, Caveat, Collector, CoreLine, Estimate, FlameNode, LineKind, ThreadsName,
+    Cause, Caveat, ChainNode, Collector, CoreLine, Estimate, FlameNode, LineKind, ThreadsName,
 };
 use crate::instruments::LevelInstruments;
 use crate::record::{Host, StoppedBy};
@@ -47,6 +47,9 @@ pub struct Profile {
     pub switches: Option<PerSecond>,
     /// Locks, devices and the scheduler: what cores idle for and threads wait for, the most first.
     pub causes: Vec<ProfileCause>,
+    /// Who waits for whom; absent where no single wait was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainNode>,
     /// On-CPU flame graph.
     pub on_cpu: Option<FlameNode>,
     /// What `vmstat`, `top -H` and `iostat` would have shown.

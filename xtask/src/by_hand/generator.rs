@@ -1,11 +1,12 @@
 //! Plain runs of a load generator against a server that is up, as a person would start them.
 
 use super::stolen::Stolen;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use kneepoint_rig::placement;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 /// The most seconds at the begin of a run that do not count.
 const FIRST: u32 = 5;
@@ -78,12 +79,48 @@ impl Hand {
 
     /// One run.
     pub(super) fn drive(&self, clients: u32, seconds: u32) -> Result<Counted> {
-        let mut command = Command::new(&self.program);
+        let mut command = self.command(clients, seconds);
+        let (output, stolen) = Stolen::during(|| command.stdin(Stdio::null()).output());
+        let (text, good) = self.said(output)?;
+        let counted = if good { read(&text, seconds, &stolen) } else { None };
+        counted.with_context(|| format!("{}: {text}", self.program.display()))
+    }
+
+    /// One run with something done meanwhile, which is given when it began: when each of its
+    /// seconds ended, with its rate, and what was done.
+    pub(super) fn meanwhile<T>(
+        &self,
+        clients: u32,
+        seconds: u32,
+        work: impl FnOnce(Instant) -> Result<T>,
+    ) -> Result<(Vec<(f64, f64)>, T)> {
+        let mut command = self.command(clients, seconds);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let begun = Instant::now();
+        let child = command.spawn().with_context(|| self.program.display().to_string())?;
+        // What it prints fits into a pipe.
+        let done = work(begun);
+        let (text, good) = self.said(child.wait_with_output())?;
+        ensure!(good, "{}: {text}", self.program.display());
+        Ok((text.lines().filter_map(interval).collect(), done?))
+    }
+
+    /// What it printed, and whether it ended well.
+    fn said(&self, output: std::io::Result<Output>) -> Result<(String, bool)> {
+        let output = output.with_context(|| self.program.display().to_string())?;
+        let text = [output.stdout, output.stderr].concat();
+        Ok((String::from_utf8_lossy(&text).into_owned(), output.status.success()))
+    }
+
+    fn command(&self, clients: u32, seconds: u32) -> Command {
+        // A session of its own, so that it has not the priority that this one may have.
+        let mut command = Command::new("setsid");
+        command.arg("--wait");
         if !self.cpus.is_empty() {
             let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
-            command = Command::new("taskset");
-            command.arg("-c").arg(cpus.join(",")).arg(&self.program);
+            command.args(["taskset", "-c", &cpus.join(",")]);
         }
+        command.arg(&self.program);
         command.args(&self.arguments);
         match self.kind {
             Kind::Sysbench => command.args([
@@ -100,12 +137,7 @@ impl Hand {
                 command.args(["-c", &clients, "-j", &threads, "-T", &seconds, "-P", "1", "bench"])
             }
         };
-        let (output, stolen) = Stolen::during(|| command.stdin(Stdio::null()).output());
-        let output = output.with_context(|| self.program.display().to_string())?;
-        let text = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8_lossy(&text);
-        let counted = if output.status.success() { read(&text, seconds, &stolen) } else { None };
-        counted.with_context(|| format!("{}: {}: {text}", self.program.display(), output.status))
+        command
     }
 }
 

@@ -11,7 +11,7 @@ const NEAR: f64 = 0.05;
 const NEAR_FALL: f64 = 0.05;
 
 /// A geometric mean with its 95 % interval over rounds; the mean alone where there is one round.
-fn pooled(figures: &[f64]) -> (f64, f64, f64) {
+pub(super) fn pooled(figures: &[f64]) -> (f64, f64, f64) {
     let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
     match mean_interval(&logs, 0.95) {
         Ok(found) => (found.value.exp(), found.low.exp(), found.high.exp()),
@@ -19,8 +19,13 @@ fn pooled(figures: &[f64]) -> (f64, f64, f64) {
     }
 }
 
-fn shown((value, low, high): (f64, f64, f64)) -> String {
-    if low.is_nan() { format!("{value:.0}") } else { format!("{value:.0} [{low:.0}-{high:.0}]") }
+/// With so many decimals.
+pub(super) fn shown((value, low, high): (f64, f64, f64), decimals: usize) -> String {
+    let figure = |figure: f64| format!("{figure:.decimals$}");
+    match low.is_nan() {
+        true => figure(value),
+        false => format!("{} [{}-{}]", figure(value), figure(low), figure(high)),
+    }
 }
 
 /// Throughput at the last level over that at the best one, of pooled figures.
@@ -47,8 +52,8 @@ pub(super) fn of(name: &str, levels: &BTreeMap<u32, Level>) -> (String, bool) {
         let _ = writeln!(
             text,
             "{clients:>7}  {:<24} {whole:>10.0}  {:<24} {ratio:>6.3}  {}",
-            shown(hand),
-            shown(own),
+            shown(hand, 0),
+            shown(own, 0),
             if agrees { "yes" } else { "no" }
         );
     }
@@ -69,7 +74,8 @@ mod tests {
     use super::*;
 
     fn level(hand: &[f64], kneepoint: &[f64]) -> Level {
-        Level { hand: hand.to_vec(), whole: hand.to_vec(), kneepoint: kneepoint.to_vec() }
+        let (hand, kneepoint) = (hand.to_vec(), kneepoint.to_vec());
+        Level { whole: hand.clone(), hand, kneepoint, ..Level::default() }
     }
 
     #[test]

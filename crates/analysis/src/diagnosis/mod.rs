@@ -2,6 +2,7 @@
 
 pub(crate) mod at_bound;
 pub(crate) mod causes;
+pub(crate) mod chain;
 pub(crate) mod difference;
 pub(crate) mod evidence;
 pub(crate) mod flame;

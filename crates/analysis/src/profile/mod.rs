@@ -8,6 +8,7 @@
 mod caveats;
 
 use crate::diagnosis::causes::{Context, causes};
+use crate::diagnosis::chain;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{Loss, Rules};
 use crate::frames::stacks::Stacks;
@@ -24,7 +25,7 @@ use crate::waits::classify::classified;
 use crate::waits::groups::{Group, Groups};
 use crate::waits::pools::limited;
 use crate::waits::runtimes::told;
-use kneepoint_vocab::findings::{CauseKind, LineKind, ThreadsName};
+use kneepoint_vocab::findings::{Cause, CauseKind, LineKind, ThreadsName};
 use kneepoint_vocab::profile::{Operations, ProfileCause, ThreadsLine};
 use kneepoint_vocab::units::{Cores, Count, PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{
@@ -86,8 +87,18 @@ impl Explained<'_> {
         let thread_lines =
             account.map_or_else(Vec::new, |account| self.thread_lines(account, &charged));
         let of_level = sweep_at(self.seen.slices, level);
-        let on_cpu =
-            Evidence::new(&of_level, stacks).flame(|_, stack| stack.kind == StackKind::OnCpu);
+        let evidence = Evidence::new(&of_level, stacks);
+        let on_cpu = evidence.flame(|_, stack| stack.kind == StackKind::OnCpu);
+        let named: Vec<Cause> = causes.iter().map(|one| one.cause.clone()).collect();
+        let chain = chain::Given {
+            slices: &of_level,
+            groups: self.seen.groups,
+            evidence: &evidence,
+            known: stacks.known,
+            clients: record.plan.clients,
+            causes: &named,
+        }
+        .chain();
         let collector = collector::collector(trials, stacks, level, None);
         let mut reported = Profile {
             schema: SCHEMA,
@@ -110,6 +121,7 @@ impl Explained<'_> {
             thread_lines,
             switches: account.map(|one| PerSecond(one.row.switches)).filter(|rate| rate.0 > 0.0),
             causes,
+            chain,
             on_cpu,
             instruments: instruments::instruments(trials, &[level]).into_iter().next(),
             collector,

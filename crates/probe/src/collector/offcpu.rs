@@ -6,7 +6,9 @@
 use super::window::{Harvest, Objects, role_of, wait_key};
 use super::wire::{Core, Thread, WaitId, WaitRecord, name_of};
 use crate::stack::{MarkedStack, WindowStacks};
-use kneepoint_vocab::{Nanos, StackId, StackKind, StackWeight, WaitKey, Waker};
+use kneepoint_vocab::{
+    EndedBy, Nanos, StackId, StackKind, StackWeight, ThreadRole, WaitKey, Waker,
+};
 use std::collections::BTreeMap;
 
 /// `kind` of a mark taken where a thread blocked.
@@ -15,6 +17,8 @@ const BLOCK: u32 = 1;
 const WAKE: u32 = 2;
 /// `kind` of a mark taken at a tick.
 const TICK: u32 = 3;
+/// Names of those who end the waits of one key that are kept.
+const MOST_NAMES: usize = 8;
 
 /// What was looked up about futex words.
 #[derive(Debug, Default)]
@@ -119,20 +123,35 @@ pub(crate) fn wakers(
     }
     let known: BTreeMap<u32, &Thread> =
         harvest.threads.iter().map(|(tid, thread)| (*tid, thread)).collect();
+    let who = |tid: u32| match known.get(&tid) {
+        Some(thread) => (name_of(&thread.comm), Some(role_of(u64::from(thread.role)))),
+        None => (String::new(), None),
+    };
     let most = |(key, by): (WaitKey, BTreeMap<u32, f64>)| {
         let of: f64 = by.values().sum();
+        let by_name = by_name(by.iter().map(|(tid, ended)| (who(*tid), *ended)));
         let (tid, ended) = by.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let thread = known.get(&tid);
-        Some(Waker {
-            key,
-            tid,
-            name: thread.map(|thread| name_of(&thread.comm)).unwrap_or_default(),
-            role: thread.map(|thread| role_of(u64::from(thread.role))),
-            ended: Nanos(ended as u64),
-            of: Nanos(of as u64),
-        })
+        let (name, role) = who(tid);
+        let (ended, of) = (Nanos(ended as u64), Nanos(of as u64));
+        Some(Waker { key, tid, name, role, ended, of, by: by_name })
     };
     ended.into_iter().filter_map(most).collect()
+}
+
+/// Blocked time by the names of those who ended it, most first.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "estimates, positive")]
+fn by_name(threads: impl Iterator<Item = ((String, Option<ThreadRole>), f64)>) -> Vec<EndedBy> {
+    let mut sums: BTreeMap<(String, Option<ThreadRole>), f64> = BTreeMap::new();
+    for (who, ended) in threads {
+        *sums.entry(who).or_default() += ended;
+    }
+    let all = sums.into_iter();
+    let mut by: Vec<EndedBy> = all
+        .map(|((name, role), ended)| EndedBy { name, role, ended: Nanos(ended as u64) })
+        .collect();
+    by.sort_by(|a, b| b.ended.cmp(&a.ended).then_with(|| a.name.cmp(&b.name)));
+    by.truncate(MOST_NAMES);
+    by
 }
 
 /// Of all wake-ups the share that was looked at for who ends waits: cores that switch very often
@@ -162,7 +181,6 @@ pub(crate) fn on_cpu(counts: &BTreeMap<StackId, u64>, running: Nanos) -> Vec<Sta
 mod tests {
     use super::super::wire::reason;
     use super::*;
-    use kneepoint_vocab::ThreadRole;
 
     fn wait(object: u64) -> WaitId {
         WaitId { comm: [0; 16], object, nr: 202, op: 137, reason: reason::FUTEX, role: 1 }
@@ -219,6 +237,8 @@ mod tests {
         assert_eq!((found[0].tid, found[0].name.as_str()), (45, "server"));
         assert_eq!((found[0].ended, found[0].of), (Nanos(3000), Nanos(4000)));
         assert_eq!(found[0].role, Some(ThreadRole::Other));
+        let by: Vec<_> = found[0].by.iter().map(|by| (by.name.as_str(), by.ended)).collect();
+        assert_eq!(by, [("server", Nanos(3000)), ("", Nanos(1000))]);
         let unknown = wakers(&marked[..2], &waits, &harvest);
         assert_eq!((unknown[0].name.as_str(), unknown[0].role), ("", None));
     }

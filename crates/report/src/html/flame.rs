@@ -28,8 +28,25 @@ pub(super) fn draw(root: &FlameNode, kind: &'static str, title: &str) -> Markup 
     boxed(title, &frames, deepest, &[&keys(root, kind), &table])
 }
 
-/// Frames of `deepest + 1` rows under their controls, and what stands below them.
+/// Frames of functions, which can be turned to the innermost ones.
 pub(super) fn boxed(title: &str, frames: &Markup, deepest: usize, below: &[&Markup]) -> Markup {
+    let turn = Tag::of("button", "turn")
+        .attr("type", "button")
+        .attr("aria-pressed", "false")
+        .attr("title", "The same time by the function that it passes in, callers below")
+        .text("by innermost function");
+    framed(title, frames, deepest, &turn.done(), below)
+}
+
+/// Frames of `deepest + 1` rows under their controls, with one of their own, and what stands below
+/// them.
+pub(super) fn framed(
+    title: &str,
+    frames: &Markup,
+    deepest: usize,
+    control: &Markup,
+    below: &[&Markup],
+) -> Markup {
     let rows = f64::from(u32::try_from(deepest).unwrap_or(0)) + 1.0;
     let name = format!("{title}. Arrow keys move, Enter zooms, Escape goes back.");
     let picture = Tag::of("svg", "frames")
@@ -41,18 +58,13 @@ pub(super) fn boxed(title: &str, frames: &Markup, deepest: usize, below: &[&Mark
         .done();
     let search = Tag::new("input")
         .attr("type", "search")
-        .attr("placeholder", "find a function")
-        .attr("aria-label", "find a function in this flame graph");
-    let turn = Tag::of("button", "turn")
-        .attr("type", "button")
-        .attr("aria-pressed", "false")
-        .attr("title", "The same time by the function that it passes in, callers below")
-        .text("by innermost function");
+        .attr("placeholder", "find a name")
+        .attr("aria-label", "find a name in this picture");
     let controls = Tag::of("div", "controls")
         .with(&Tag::new("strong").text(title).done())
         .with(&Tag::of("output", "found").done())
         .with(&search.done())
-        .with(&turn.done())
+        .with(control)
         .with(&Tag::of("button", "back").attr("type", "button").text("zoom out").done())
         .done();
     let below: Markup = below.iter().map(|&part| part.clone()).collect();

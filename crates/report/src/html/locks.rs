@@ -61,8 +61,7 @@ fn table(locks: &LockTable) -> Table {
         "held per operation",
         "room for, operations/s",
         "waits per operation",
-        "wait each time",
-        "longest wait",
+        "wait each time (longest)",
     ]);
     for row in &locks.rows {
         table.row(cells(row));
@@ -70,9 +69,13 @@ fn table(locks: &LockTable) -> Table {
     table
 }
 
-fn cells(row: &LockRow) -> [String; 9] {
+fn cells(row: &LockRow) -> [String; 8] {
     let none = || "–".to_owned();
-    let time = |time: Option<_>| time.map_or_else(none, sentence::duration);
+    let time = |time: Option<_>| time.map(sentence::duration);
+    let wait = match (time(row.wait), time(row.wait_longest)) {
+        (Some(mean), Some(longest)) => format!("{mean} ({longest})"),
+        (mean, _) => mean.unwrap_or_else(none),
+    };
     let kinds = match (row.shared.get() > 0.0, row.objects) {
         (true, _) => format!(" ({} by readers)", sentence::percent(row.shared)),
         (false, 2..) => format!(" ({} objects)", row.objects),
@@ -86,7 +89,6 @@ fn cells(row: &LockRow) -> [String; 9] {
         row.held_per_operation.map_or_else(none, |held| number::seconds(&held).to_string()),
         row.at_most.map_or_else(none, |most| number::rate(&most).to_string()),
         row.waits.map_or_else(none, sentence::quantity),
-        time(row.wait),
-        time(row.wait_longest),
+        wait,
     ]
 }

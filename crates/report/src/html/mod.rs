@@ -6,6 +6,7 @@
 
 mod below;
 mod causes;
+mod chain;
 pub mod comparison;
 mod curve;
 mod difference;
@@ -102,6 +103,7 @@ struct Page<'a> {
     idle_threads: Option<String>,
     idle_account: Option<String>,
     causes: Vec<causes::CauseView<'a>>,
+    chain: Markup,
     locks: Markup,
     on_cpu: Markup,
     differences: Markup,
@@ -169,6 +171,7 @@ impl<'a> Page<'a> {
             idle_threads: idle_threads(findings),
             idle_account: idle_account(findings),
             causes: causes::views(findings),
+            chain: chain::view(findings.chain.as_ref()),
             locks: locks::view(findings, axis),
             on_cpu: on_cpu(findings),
             differences: difference::views(findings, axis),

@@ -1,6 +1,7 @@
 //! A profile as one self-contained page: headline, two ledgers, what is waited for, where the CPU
 //! goes, how it was measured.
 
+use super::chain;
 use super::flame;
 use super::frame::{self, section};
 use super::markup::{Markup, Tag};
@@ -55,6 +56,7 @@ fn main(profile: &Profile) -> Markup {
         section("cores", "Where the cores go", &cores(profile)),
         section("threads", "What the threads do", &threads(profile)),
         section("waits", "What is waited for", &causes),
+        section("chain", "Who waits for whom", &chain::view(profile.chain.as_ref())),
         section("cpu", "Where the CPU goes", &on_cpu.unwrap_or_default()),
         section("measured", "How it was measured", &measured(profile)),
     ];

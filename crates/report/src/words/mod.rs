@@ -3,6 +3,7 @@
 mod aside;
 mod cause;
 pub(crate) mod caveat;
+pub(crate) mod chain;
 pub(crate) mod comparison;
 pub(crate) mod cross;
 pub(crate) mod difference;

@@ -77,6 +77,7 @@ pub(crate) fn findings() -> Findings {
         at_bound: None,
         locks: None,
         calls: None,
+        chain: None,
         superlinear: Vec::new(),
         unsteady: Vec::new(),
         nameless: Vec::new(),

@@ -1,0 +1,138 @@
+//! Who waits for whom: chains with a planted truth.
+
+mod common;
+
+use common::{Cell, empty, locked, sweep};
+use kneepoint_analysis::analyse;
+use kneepoint_vocab::findings::{ChainLink, ChainNode, HolderState};
+use kneepoint_vocab::units::Nanos;
+use kneepoint_vocab::*;
+
+/// The object of the lock in the slices of a start.
+fn lock(trial: &TrialRecord) -> WaitKey {
+    common::key(0x1000 + u64::from(trial.id.start) * 0x100)
+}
+
+fn ended(key: WaitKey, by: &[(&str, Option<ThreadRole>, u64)]) -> Fact {
+    let by: Vec<EndedBy> = by
+        .iter()
+        .map(|(name, role, ended)| EndedBy {
+            name: (*name).to_owned(),
+            role: *role,
+            ended: Nanos(*ended),
+        })
+        .collect();
+    let (first, of) = (by[0].clone(), by.iter().map(|one| one.ended.0).sum());
+    let EndedBy { name, role, ended } = first;
+    Fact::Waker(Waker { key, tid: 7, name, role, ended, of: Nanos(of), by })
+}
+
+fn chain(record: &RunRecord) -> ChainNode {
+    analyse(record).chain.expect("single waits were seen")
+}
+
+fn find(node: &ChainNode, wanted: impl Fn(&ChainLink) -> bool + Copy) -> &ChainNode {
+    let found = node.next.iter().find(|next| wanted(&next.link));
+    found.unwrap_or_else(|| panic!("{node:#?}"))
+}
+
+fn near(node: &ChainNode, threads: f64) {
+    assert!((node.threads.0 - threads).abs() < 0.01, "{threads} threads: {node:#?}");
+}
+
+/// Whether no node stands for less than what hangs from it.
+fn adds_up(node: &ChainNode) -> bool {
+    let next: f64 = node.next.iter().map(|next| next.threads.0).sum();
+    next <= node.threads.0 + 1e-9 && node.next.iter().all(adds_up)
+}
+
+#[test]
+fn clients_that_hand_a_lock_to_each_other_end_in_what_its_holder_does() {
+    let mut record = empty(&[1, 4], 4);
+    sweep(&mut record, 5, locked);
+    for trial in &mut record.trials {
+        let key = lock(trial);
+        trial.facts.push(ended(key, &[("client", Some(ThreadRole::Client), 8), ("", None, 2)]));
+    }
+    let first = chain(&record);
+    assert_eq!(first.link, ChainLink::Clients { name: "client".to_owned() });
+    near(&first, 4.0);
+    near(find(&first, |link| *link == ChainLink::OnCore), 0.6);
+    near(find(&first, |link| *link == ChainLink::Runnable), 0.1);
+    let wait = find(&first, |link| matches!(link, ChainLink::Wait { .. }));
+    near(wait, 3.3);
+    let ChainLink::Wait { name, cause, .. } = &wait.link else { unreachable!() };
+    assert_eq!(name.to_string(), "mutex in sqlite3BtreeEnter");
+    assert_eq!(cause.as_deref(), Some(analyse(&record).causes[0].id.as_str()));
+    near(find(wait, |link| *link == ChainLink::Outside), 0.66);
+    let others = find(wait, |link| matches!(link, ChainLink::Clients { .. }));
+    near(others, 2.64);
+    let holder = |state| move |link: &ChainLink| *link == ChainLink::Holder { state };
+    near(find(others, holder(HolderState::Running)), 2.64 * 0.9);
+    near(find(others, holder(HolderState::Runnable)), 2.64 * 0.1);
+    assert!(adds_up(&first));
+}
+
+#[test]
+fn a_thread_that_answers_is_followed_to_its_device_and_not_to_its_idle_time() {
+    let mut record = empty(&[1, 4], 4);
+    let quiet = |clients| Cell { on_cpu: vec![(0, 1.0)], ..locked(clients) };
+    sweep(&mut record, 5, quiet);
+    for trial in &mut record.trials {
+        for fact in &mut trial.facts {
+            if let Fact::Wait(wait) = fact {
+                wait.holders = Holders::default();
+            }
+        }
+        let time = ThreadTime {
+            role: Some(ThreadRole::Other),
+            name: "office".to_owned(),
+            threads: 1,
+            existed: Nanos(1_000_000_000),
+            running: Nanos(600_000_000),
+            blocked: Nanos(400_000_000),
+            ..ThreadTime::default()
+        };
+        let wait = |reason, blocked| {
+            let key = WaitKey { reason, object: 0, object_name: None, syscall: 1 };
+            Fact::Wait(Wait {
+                role: ThreadRole::Other,
+                name: "office".to_owned(),
+                key,
+                blocked: Nanos(blocked),
+                count: 10,
+                longest: Nanos(1000),
+                idle_charged: Nanos(0),
+                holders: Holders::default(),
+            })
+        };
+        let key = lock(trial);
+        trial.facts.extend([
+            Fact::ThreadTime(time),
+            wait(WaitReason::Device, 300_000_000),
+            wait(WaitReason::Poll, 100_000_000),
+            ended(key, &[("office", Some(ThreadRole::Other), 10)]),
+        ]);
+    }
+    let first = chain(&record);
+    let wait = find(&first, |link| matches!(link, ChainLink::Wait { .. }));
+    let office = find(wait, |link| *link == ChainLink::Threads { name: "office".to_owned() });
+    near(office, 3.3);
+    near(find(office, |link| *link == ChainLink::OnCore), 2.2);
+    let device = find(office, |link| matches!(link, ChainLink::Wait { .. }));
+    near(device, 1.1);
+    assert_eq!((office.next.len(), device.next.len()), (2, 0), "{office:#?}");
+    assert!(adds_up(&first));
+}
+
+#[test]
+fn a_record_without_single_waits_has_no_chain() {
+    let mut record = empty(&[1, 4], 4);
+    sweep(&mut record, 5, locked);
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        if let Fact::Tier { tier } = fact {
+            *tier = Tier::Fallback;
+        }
+    }
+    assert_eq!(analyse(&record).chain, None);
+}

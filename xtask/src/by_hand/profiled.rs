@@ -1,0 +1,185 @@
+//! What `kneepoint profile --pid` costs a server that is driven by hand, and whether it sees what a
+//! run sees: windows with the collector, with the one that needs no privileges, and with nothing,
+//! in turn while one generator runs.
+
+use super::Level;
+use super::generator::Hand;
+use super::table::{pooled, shown};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Seconds until the generator has come to rest.
+const FIRST: u32 = 5;
+/// Seconds of a window.
+const WINDOW: u32 = 6;
+/// Turns of the three in one run of the generator.
+const TURNS: u32 = 3;
+/// Seconds that attaching and the report may take; reports of a second that reaches so far into
+/// another window do not count.
+const EDGE: f64 = 0.3;
+/// Beside the windows: what it takes to attach and to report, each time.
+const AROUND: u32 = 3;
+
+/// What watches in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Watch {
+    Nothing,
+    Full,
+    Fallback,
+}
+
+impl Watch {
+    const ALL: [Self; 3] = [Self::Nothing, Self::Full, Self::Fallback];
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Full => "full",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
+/// What was seen at a level over all rounds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Profiled {
+    /// Throughput with a watch over that with nothing, one figure a turn.
+    ratios: BTreeMap<Watch, Vec<f64>>,
+    /// Cores that the server keeps busy, by a watch.
+    cores: BTreeMap<Watch, Vec<f64>>,
+}
+
+/// From when to when a watch was there, in seconds since the generator began.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    watch: Watch,
+    from: f64,
+    to: f64,
+}
+
+impl Window {
+    /// The mean rate of the seconds that lie within it.
+    fn rate(&self, seconds: &[(f64, f64)]) -> Option<f64> {
+        let within = |at: f64| at - 1.0 >= self.from - EDGE && at <= self.to + EDGE;
+        let rates: Vec<f64> =
+            seconds.iter().filter(|(at, _)| within(*at)).map(|(_, rate)| *rate).collect();
+        #[allow(clippy::cast_precision_loss, reason = "a few seconds")]
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        (mean > 0.0).then_some(mean)
+    }
+}
+
+impl Profiled {
+    /// One run of the generator with all watches in turn; what it saw is added.
+    pub(super) fn take(
+        &mut self,
+        hand: &Hand,
+        program: &Path,
+        server: u32,
+        clients: u32,
+    ) -> Result<()> {
+        let seconds = FIRST + TURNS * 3 * (WINDOW + AROUND);
+        let (seconds, windows) = hand.meanwhile(clients, seconds, |begun| {
+            sleep(Duration::from_secs(u64::from(FIRST)));
+            let mut windows = Vec::new();
+            for turn in 0..TURNS {
+                let mut order = Watch::ALL;
+                order.rotate_left(turn as usize);
+                for watch in order {
+                    let from = begun.elapsed().as_secs_f64();
+                    let busy = watched(program, server, watch)?;
+                    let to = begun.elapsed().as_secs_f64();
+                    self.cores.entry(watch).or_default().extend(busy);
+                    windows.push(Window { watch, from, to });
+                }
+            }
+            Ok(windows)
+        })?;
+        for turn in windows.chunks(Watch::ALL.len()) {
+            let rate = |watch| turn.iter().find(|it| it.watch == watch)?.rate(&seconds);
+            let Some(alone) = rate(Watch::Nothing) else { continue };
+            for watch in [Watch::Full, Watch::Fallback] {
+                let ratio = rate(watch).map(|with| with / alone);
+                self.ratios.entry(watch).or_default().extend(ratio);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Watches a window; the busy cores that were seen.
+fn watched(program: &Path, server: u32, watch: Watch) -> Result<Option<f64>> {
+    if watch == Watch::Nothing {
+        sleep(Duration::from_secs(u64::from(WINDOW)));
+        return Ok(None);
+    }
+    let folder = tempfile::tempdir()?;
+    let output = Command::new(program)
+        .args(["profile", "--json", "--pid", &server.to_string()])
+        .args(["--seconds", &WINDOW.to_string(), "--tier", watch.words()])
+        .arg("--out")
+        .arg(folder.path().join("profile"))
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| program.display().to_string())?;
+    let found: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        format!("profile: {}: {}", output.status, said.trim())
+    })?;
+    Ok(found["busy"]["value"].as_f64())
+}
+
+/// The table as text.
+pub(super) fn table(name: &str, levels: &BTreeMap<u32, Level>) -> String {
+    let cores = |figures: &[f64]| shown(pooled(figures), 2);
+    let mut text = format!(
+        "{name}, profile --pid\n{:>7}  {:<9} {:<22} {:<20} {:<20}\n",
+        "clients", "tier", "throughput with/without", "busy cores", "by a run"
+    );
+    for (clients, level) in levels {
+        for watch in [Watch::Full, Watch::Fallback] {
+            let of = |all: &BTreeMap<Watch, Vec<f64>>| all.get(&watch).cloned().unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "{clients:>7}  {:<9} {:<22} {:<20} {:<20}",
+                watch.words(),
+                shown(pooled(&of(&level.profiled.ratios)), 3),
+                cores(&of(&level.profiled.cores)),
+                cores(&level.cores),
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_count_for_the_window_that_they_lie_in() {
+        let seconds: Vec<(f64, f64)> =
+            [(1.0, 10.0), (2.0, 20.0), (3.0, 30.0), (4.0, 40.0)].into_iter().collect();
+        let window = |from, to| Window { watch: Watch::Full, from, to };
+        assert_eq!(window(1.0, 3.0).rate(&seconds), Some(25.0));
+        assert_eq!(window(1.2, 3.2).rate(&seconds), Some(25.0), "nearly");
+        assert_eq!(window(3.5, 4.0).rate(&seconds), None);
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_tier() {
+        let figures = |value| vec![value, value * 1.01];
+        let mut level = Level { cores: figures(1.52), ..Level::default() };
+        level.profiled.ratios.insert(Watch::Full, figures(0.97));
+        level.profiled.cores.insert(Watch::Full, figures(1.5));
+        let text = table("x", &BTreeMap::from([(8, level)]));
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.contains("0.975 [") && text.contains("1.51 ["), "{text}");
+    }
+}
