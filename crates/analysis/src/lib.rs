@@ -62,13 +62,13 @@ use crate::waits::pools::{Pools, limited};
 use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::price::Price;
 use kneepoint_vocab::findings::{
-    AtBound, CallTable, Cause, CauseKind, ChainNode, CoresCurve, Curve, Effect, Generator,
-    LevelInstruments, LevelLedger, LockTable, Lost, Nameless, Severity, StackDifference,
+    AtBound, CallTable, Cause, CauseKind, ChainNode, Collector, CoresCurve, Curve, Effect,
+    Generator, LevelInstruments, LevelLedger, LockTable, Lost, Nameless, Severity, StackDifference,
     Superlinear, TaskLine, Unsteady,
 };
 use kneepoint_vocab::units::{Cores, Ratio};
 use kneepoint_vocab::{
-    Clients, Findings, Level, RunRecord, StackKind, TrialRecord, VariantId, VariantRole,
+    Clients, Estimate, Findings, Level, RunRecord, StackKind, TrialRecord, VariantId, VariantRole,
 };
 use std::collections::BTreeMap;
 
@@ -138,8 +138,7 @@ impl Concluded<'_> {
         let Self { record, measured, sweep, compared, limits, why, explained, odd } = self;
         let Explained { causes, chain, ledgers, lost, price, at_bound, locks, calls } = explained;
         let protocol = protocol::protocol(record, &measured, &sweep, compared.blocks);
-        let collector =
-            collector::collector(&measured, &why.stacks, why.story.level, compared.on_off);
+        let collector = why.collector(&measured, compared.on_off);
         let caveats = caveats::caveats(&caveats::Drawn {
             record,
             protocol: &protocol,
@@ -433,6 +432,10 @@ impl Why<'_> {
         let account = self.accounts.at(self.story.level)?;
         let bound = self.story.scales && limits.limiting_generator().is_none();
         bound.then(|| at_bound::at_bound(&self.accounts, account, &self.functions, &self.groups))
+    }
+
+    fn collector(&self, measured: &[&TrialRecord], on_off: Option<Estimate<Ratio>>) -> Collector {
+        collector::collector(measured, &self.stacks, self.story.level, on_off)
     }
 
     fn nameless(&self) -> Vec<Nameless> {
