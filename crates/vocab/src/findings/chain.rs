@@ -21,7 +21,7 @@ pub struct ChainNode {
 
 /// A link of the chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "link", rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ChainLink {
     /// Threads that serve a client each.
     Clients {
