@@ -38,6 +38,9 @@ fn its_throughput_is_read_at_every_level() {
     }
     let shown = sandbox.run(&["report", "run"]);
     assert!(shown.prints("Still rises at 3 clients"), "{shown:?}");
+    // What the tests' own Cargo has set is kept from what is measured.
+    let starts = fs::read_to_string(sandbox.path("run/arms.jsonl")).unwrap();
+    assert!(!starts.contains("RUST_RECURSION_COUNT"), "{starts}");
 }
 
 /// A variant of one's own is tried, shown to be active or called unproven, and judged.

@@ -21,6 +21,7 @@ use super::{
     Configured, Configuring, Description, Drive, MOST_CLIENTS, Need, Setup, SliceOutput, System,
     Texts, Workload, check_clients,
 };
+use crate::cargo_run::{self, TakenBack};
 use crate::ending::MARK;
 use crate::environment::Variables;
 use crate::group::Group;
@@ -93,8 +94,11 @@ impl Configured for Configuration {
         };
         let mut group = Group::begin(&setup.undo)?;
         let environment = self.environment.clone();
+        let TakenBack { without, with } = cargo_run::taken_back();
         let start = Start::new(&setup.server)
             .args(["serve-workload", NAME])
+            .without(without)
+            .with(with)
             .with(environment.pairs())
             .with([(MARK, group.mark())]);
         let peer = Peer::spawn(NAME, start, self.timeout)?;
