@@ -56,7 +56,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         runs: 20,
         copies: 9,
         slower: 0.05,
-        budget: "60s".to_owned(),
+        budget: "180s".to_owned(),
         out: std::env::temp_dir().join(format!("kneepoint-variants-{pid}")),
         program: crate::root().join("target/release/kneepoint"),
     };
