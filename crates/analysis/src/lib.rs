@@ -399,8 +399,8 @@ impl Why<'_> {
     fn chain(&self, clients: Clients, causes: &[Cause]) -> Option<ChainNode> {
         let slices = &*sweep_at(&self.slices, self.story.level);
         let evidence = &Evidence::new(slices, &self.stacks);
-        let (groups, known) = (&self.groups, self.stacks.known);
-        chain::Given { slices, groups, evidence, known, clients, causes }.chain()
+        let (groups, stacks) = (&self.groups, &self.stacks);
+        chain::Given { slices, groups, evidence, stacks, clients, causes }.chain()
     }
 
     fn price(

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Cell, empty, locked, sweep};
+use common::{Cell, empty, locked, polling, sweep};
 use kneepoint_analysis::analyse;
 use kneepoint_vocab::findings::{ChainLink, ChainNode, HolderState};
 use kneepoint_vocab::units::Nanos;
@@ -135,4 +135,23 @@ fn a_record_without_single_waits_has_no_chain() {
         }
     }
     assert_eq!(analyse(&record).chain, None);
+}
+
+#[test]
+fn a_lock_that_is_polled_for_is_ended_by_the_system_and_a_request_by_nobody_in_it() {
+    let mut record = polling();
+    for trial in &mut record.trials {
+        let key = trial.facts.iter().find_map(|fact| match fact {
+            Fact::Wait(wait) => Some(wait.key.clone()),
+            _ => None,
+        });
+        let Some(key) = key else { continue };
+        trial.facts.push(ended(key, &[("client", Some(ThreadRole::Client), 6), ("", None, 4)]));
+    }
+    let first = chain(&record);
+    let lock = find(&first, |link| matches!(link, ChainLink::Wait { .. }));
+    let request = find(&first, |link| *link == ChainLink::Request);
+    assert!((lock.threads.0 / request.threads.0 - 2.0).abs() < 0.01, "{first:#?}");
+    assert_eq!((lock.next.len(), request.next.len()), (1, 0), "{first:#?}");
+    assert!(matches!(lock.next[0].link, ChainLink::Clients { .. }), "{first:#?}");
 }

@@ -9,14 +9,15 @@
 //! they spend it while others wait: the record does not join the two.
 
 use crate::diagnosis::evidence::Evidence;
-use crate::frames::names::Catalogue;
+use crate::frames::stacks::Stacks;
+use crate::ledgers::polled::Polled;
 use crate::ledgers::slices::Slice;
 use crate::number::{finite, quotient, seconds};
-use crate::waits::groups::{Groups, is_wait_for_work};
+use crate::waits::groups::Groups;
 use crate::waits::requests::is_for_request;
 use kneepoint_vocab::findings::{Cause, CauseKind, ChainLink, ChainNode, HolderState};
 use kneepoint_vocab::units::Count;
-use kneepoint_vocab::{Clients, Fact, ThreadRole, Tier, TrialRecord, Wait, Waker};
+use kneepoint_vocab::{Clients, Fact, ThreadRole, Tier, TrialRecord, Waker};
 use std::collections::BTreeMap;
 
 /// Links below this part of the first are summed or left out.
@@ -29,7 +30,7 @@ pub(crate) struct Given<'a> {
     pub(crate) slices: &'a [&'a Slice<'a>],
     pub(crate) groups: &'a Groups,
     pub(crate) evidence: &'a Evidence<'a>,
-    pub(crate) known: Catalogue,
+    pub(crate) stacks: &'a Stacks<'a>,
     pub(crate) clients: Clients,
     pub(crate) causes: &'a [Cause],
 }
@@ -63,6 +64,12 @@ struct Spent {
 }
 
 impl Spent {
+    fn wait(&mut self, waited: Waited, time: f64) {
+        if time > 0.0 {
+            *self.waited.entry(waited).or_default() += time;
+        }
+    }
+
     fn all(&self) -> f64 {
         self.running + self.runnable + self.waited.values().sum::<f64>()
     }
@@ -107,53 +114,84 @@ impl Given<'_> {
     fn seen(&self) -> Seen<'_> {
         let mut seen = Seen::default();
         for slice in self.slices {
-            let trial = slice.trial;
             let full = |fact: &Fact| matches!(fact, Fact::Tier { tier: Tier::Full });
-            if !trial.facts.iter().any(full) {
-                continue;
-            }
-            for fact in &trial.facts {
-                match fact {
-                    Fact::CoreTime(core) => {
-                        seen.watched += quotient(seconds(core.total), f64::from(core.cores));
-                    }
-                    Fact::ThreadTime(time) => {
-                        let role = time.role.unwrap_or(ThreadRole::Other);
-                        let spent = seen.spent.entry(Who::of(role, &time.name)).or_default();
-                        spent.running += seconds(time.running);
-                        spent.runnable += seconds(time.runnable_woken);
-                        spent.runnable += seconds(time.runnable_preempted);
-                        if role == ThreadRole::Client {
-                            *seen.names.entry(&time.name).or_default() += seconds(time.existed);
-                        }
-                    }
-                    Fact::Wait(wait) => self.waited(&mut seen, slice, wait),
-                    Fact::Waker(waker) => self.ended(&mut seen, trial, waker),
-                    _ => {}
-                }
+            if slice.trial.facts.iter().any(full) {
+                self.clients(&mut seen, slice);
+                self.others(&mut seen, slice);
             }
         }
         seen
     }
 
-    fn waited<'a>(&self, seen: &mut Seen<'a>, slice: &Slice<'_>, wait: &'a Wait) {
-        let request = is_for_request(self.known, self.clients, slice.row.clients > 0.0, wait);
-        let idle = wait.role == ThreadRole::Other && is_wait_for_work(wait.key.reason);
-        let waited = match self.groups.of(slice.trial, &wait.key) {
-            _ if request && wait.role == ThreadRole::Client => Waited::Request,
-            Some(group) if !request && !idle => Waited::Group(group),
-            _ => return,
-        };
-        let spent = seen.spent.entry(Who::of(wait.role, &wait.name)).or_default();
-        *spent.waited.entry(waited).or_default() += seconds(wait.blocked);
+    /// What clients do is in the slice's row, in threads.
+    fn clients<'a>(&self, seen: &mut Seen<'a>, slice: &'a Slice<'_>) {
+        // The collector's own window, which may be a part of the slice.
+        let watched = slice.trial.facts.iter().find_map(|fact| match fact {
+            Fact::CoreTime(core) => Some(quotient(seconds(core.total), f64::from(core.cores))),
+            _ => None,
+        });
+        let (row, length) = (&slice.row, watched.unwrap_or(0.0));
+        seen.watched += length;
+        if row.clients <= 0.0 {
+            return;
+        }
+        let spent = seen.spent.entry(Who::Clients).or_default();
+        spent.running += row.running * length;
+        spent.runnable += row.runnable * length;
+        spent.wait(Waited::Request, row.no_request * length);
+        for (group, threads) in row.blocked.iter().enumerate() {
+            spent.wait(Waited::Group(group), threads * length);
+        }
     }
 
-    fn ended<'a>(&self, seen: &mut Seen<'a>, trial: &TrialRecord, waker: &'a Waker) {
-        let Some(group) = self.groups.of(trial, &waker.key) else { return };
-        let ended = seen.ended.entry(group).or_default();
+    fn others<'a>(&self, seen: &mut Seen<'a>, slice: &Slice<'a>) {
+        let trial = slice.trial;
+        // Some servers wait for locks as for requests.
+        let polled = Polled::of(trial, self.groups, self.stacks);
+        for fact in &trial.facts {
+            match fact {
+                Fact::ThreadTime(time) if time.role == Some(ThreadRole::Client) => {
+                    *seen.names.entry(&time.name).or_default() += seconds(time.existed);
+                }
+                Fact::ThreadTime(time) => {
+                    let spent = seen.spent.entry(Who::Others(&time.name)).or_default();
+                    spent.running += seconds(time.running);
+                    spent.runnable += seconds(time.runnable_woken);
+                    spent.runnable += seconds(time.runnable_preempted);
+                }
+                Fact::Wait(wait) if wait.role == ThreadRole::Other => {
+                    let known = slice.row.clients > 0.0;
+                    let request = is_for_request(self.stacks.known, self.clients, known, wait);
+                    let group = self.groups.of(trial, &wait.key).filter(|_| !request);
+                    let Some(group) = group else { continue };
+                    if !self.groups.is_for_work(group, wait.key.reason) {
+                        let spent = seen.spent.entry(Who::Others(&wait.name)).or_default();
+                        spent.wait(Waited::Group(group), seconds(wait.blocked));
+                    }
+                }
+                Fact::Waker(waker) => self.ended(seen, trial, waker, &polled),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whoever ends a wait for a request is no thread of the system; such a thread ends those for
+    /// locks.
+    fn ended<'a>(
+        &self,
+        seen: &mut Seen<'a>,
+        trial: &TrialRecord,
+        waker: &'a Waker,
+        polled: &Polled<'_>,
+    ) {
+        let locks: Vec<usize> = polled.locks(&waker.key).collect();
+        let group = self.groups.of(trial, &waker.key).filter(|_| locks.is_empty());
         for by in &waker.by {
             let who = by.role.map(|role| Who::of(role, &by.name));
-            *ended.entry(who).or_default() += seconds(by.ended);
+            let of_locks = locks.iter().filter(|_| who.is_some());
+            for group in of_locks.copied().chain(group) {
+                *seen.ended.entry(group).or_default().entry(who).or_default() += seconds(by.ended);
+            }
         }
     }
 }

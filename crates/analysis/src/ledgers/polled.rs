@@ -43,6 +43,11 @@ impl<'a> Polled<'a> {
         Self(found)
     }
 
+    /// The locks that waits of a key are partly for.
+    pub(crate) fn locks(&self, key: &WaitKey) -> impl Iterator<Item = usize> {
+        self.0.get(key).into_iter().flat_map(|stood| stood.locks.keys().copied())
+    }
+
     /// Adds a wait for the next request to `row`, whose window has this length in seconds. A
     /// thread's stacks are all taken with about one probability, so as many of its waits as of its
     /// stacks are a lock's.

@@ -4,10 +4,9 @@ use crate::frames::stacks::{Function, Stacks};
 use crate::ledgers::polled::Polled;
 use crate::ledgers::row::Row;
 use crate::number::{count, finite, quotient, seconds};
-use crate::waits::groups::{Groups, is_wait_for_work};
+use crate::waits::groups::Groups;
 use crate::waits::requests::is_for_request;
 use crate::waits::wait_work::WaitWork;
-use kneepoint_vocab::findings::CauseKind;
 use kneepoint_vocab::units::Unit;
 use kneepoint_vocab::{
     Clients, CoreTime, Fact, Level, Phase, StackId, StackKind, TaskOwner, ThreadRole, ThreadTime,
@@ -206,9 +205,7 @@ fn add_wait(row: &mut Row, trial: &TrialRecord, wait: &Wait, groups: &Groups, wi
     if client {
         row.blocked[group] += blocked;
     }
-    // A lock that is made of conditions is a lock, whoever waits for it.
-    let for_work = is_wait_for_work(wait.key.reason) && groups.list[group].kind != CauseKind::Lock;
-    if client || row.clients <= 0.0 || !for_work {
+    if client || row.clients <= 0.0 || !groups.is_for_work(group, wait.key.reason) {
         row.charged[group] += seconds(wait.idle_charged) / window;
         row.woken[group] += count(wait.count) / window;
     } else {

@@ -94,7 +94,7 @@ impl Explained<'_> {
             slices: &of_level,
             groups: self.seen.groups,
             evidence: &evidence,
-            known: stacks.known,
+            stacks,
             clients: record.plan.clients,
             causes: &named,
         }

@@ -110,6 +110,12 @@ impl Groups {
         self.index.get(&Node::of(&self.objects, trial, key)).copied()
     }
 
+    /// Whether a thread that serves no client waits for work when it waits for this group. A lock
+    /// that is made of conditions is a lock, whoever waits for it.
+    pub(crate) fn is_for_work(&self, group: usize, reason: WaitReason) -> bool {
+        is_wait_for_work(reason) && self.list[group].kind != CauseKind::Lock
+    }
+
     /// The lock that a stack of polling threads waits for.
     pub(crate) fn polled_for(&self, frames: &[Frame]) -> Option<usize> {
         let caller = polled_names(self.known, frames)?.into_iter().next()?;
@@ -488,7 +494,7 @@ fn reason_name(reason: WaitReason, nodes: &[Node]) -> Name {
 }
 
 /// Whether a thread that serves no client waits for work when it waits for this.
-pub(crate) fn is_wait_for_work(reason: WaitReason) -> bool {
+fn is_wait_for_work(reason: WaitReason) -> bool {
     matches!(
         reason,
         WaitReason::Condition

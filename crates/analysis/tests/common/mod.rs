@@ -382,3 +382,48 @@ pub(crate) fn wait_keys(record: &mut RunRecord) -> impl Iterator<Item = &mut Wai
         _ => None,
     })
 }
+
+/// A server that a generator feeds too slowly: at 2 clients 0.6 cores work, 1.4 idle.
+pub(crate) fn starved(clients: u32) -> Cell {
+    if clients == 1 {
+        return Cell { throughput: 500.0, system: 0.3, idle_uncharged: 1.7, ..Cell::default() };
+    }
+    Cell {
+        throughput: 520.0,
+        system: 0.33,
+        idle_lock: 1.67,
+        idle_uncharged: 0.0,
+        blocked: f64::from(clients) - 0.33,
+        on_cpu: vec![(0, 0.33)],
+        waits: 1000.0,
+        ..Cell::default()
+    }
+}
+
+/// The focus level's idle core-time becomes a wait of the clients for the next request.
+pub(crate) fn for_requests(record: &mut RunRecord) {
+    record.plan.clients = Clients::Apart;
+    for key in wait_keys(record) {
+        *key = WaitKey { reason: WaitReason::Socket, object: 0, object_name: None, syscall: 45 };
+    }
+}
+
+/// Clients that poll, two thirds of the blocked time in the lock manager.
+pub(crate) fn polling() -> RunRecord {
+    let mut record = empty(&[1, 2], 2);
+    let frame =
+        |function: &&str| Frame { function: (*function).to_owned(), module: "postgres".to_owned() };
+    let names =
+        ["WaitLatch", "ProcSleep", "LockAcquireExtended", "XactLockTableWait", "heap_update"];
+    record.stacks[2].frames = names.iter().map(frame).collect();
+    sweep(&mut record, 5, starved);
+    for_requests(&mut record);
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        if let Fact::Stack(stack) = fact
+            && stack.kind == StackKind::OffCpu
+        {
+            stack.weight = Nanos(stack.weight.0 * 2 / 3);
+        }
+    }
+    record
+}
