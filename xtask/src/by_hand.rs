@@ -4,7 +4,8 @@
 //! and drives it at each level, in random order, with plain `sysbench` or `pgbench`; between the
 //! rounds Kneepoint runs the recipe on servers of its own. Both see the same drift of the
 //! machine so, and each level is compared over all rounds. Kneepoint repeats slices that the
-//! hypervisor disturbed; by hand, seconds that it disturbed are left out.
+//! hypervisor disturbed; by hand, seconds that it disturbed are left out. With `--profile` the same
+//! generator tells what watching the server costs.
 
 mod generator;
 mod profiled;
@@ -73,7 +74,7 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     for name in &options.recipes {
         let levels = compare(&options, name).with_context(|| name.clone())?;
         let (text, agrees) = match options.profile {
-            true => (profiled::table(name, &levels), true),
+            true => profiled::table(name, &levels),
             false => self::table::of(name, &levels),
         };
         let file = options.out.join(format!("by-hand-{name}.txt"));

@@ -4,7 +4,7 @@
 
 use super::Level;
 use super::generator::Hand;
-use super::table::{pooled, shown};
+use super::table::{agree, pooled, shown};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,6 +25,10 @@ const TURNS: u32 = 3;
 const EDGE: f64 = 0.3;
 /// Beside the windows: what it takes to attach and to report, each time.
 const AROUND: u32 = 3;
+
+/// The least that may be left of the throughput, by tier.
+const LEAST_FULL: f64 = 0.95;
+const LEAST_FALLBACK: f64 = 0.98;
 
 /// What watches in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,27 +139,35 @@ fn watched(program: &Path, server: u32, watch: Watch) -> Result<Option<f64>> {
     Ok(found["busy"]["value"].as_f64())
 }
 
-/// The table as text.
-pub(super) fn table(name: &str, levels: &BTreeMap<u32, Level>) -> String {
-    let cores = |figures: &[f64]| shown(pooled(figures), 2);
+/// The table as text, and whether the cores agree and no watch surely costs more than it may.
+pub(super) fn table(name: &str, levels: &BTreeMap<u32, Level>) -> (String, bool) {
     let mut text = format!(
-        "{name}, profile --pid\n{:>7}  {:<9} {:<22} {:<20} {:<20}\n",
+        "{name}, profile --pid\n{:>7}  {:<9} {:<22} {:<20} {:<20} good\n",
         "clients", "tier", "throughput with/without", "busy cores", "by a run"
     );
+    let mut all = true;
     for (clients, level) in levels {
-        for watch in [Watch::Full, Watch::Fallback] {
-            let of = |all: &BTreeMap<Watch, Vec<f64>>| all.get(&watch).cloned().unwrap_or_default();
+        for (watch, least) in [(Watch::Full, LEAST_FULL), (Watch::Fallback, LEAST_FALLBACK)] {
+            let of = |all: &BTreeMap<Watch, Vec<f64>>| {
+                pooled(all.get(&watch).map_or(&[], Vec::as_slice))
+            };
+            let (ratio, cores) = (of(&level.profiled.ratios), of(&level.profiled.cores));
+            let run = pooled(&level.cores);
+            let dear = ratio.2 < least;
+            let good = !dear && agree(cores, run);
+            all &= good;
             let _ = writeln!(
                 text,
-                "{clients:>7}  {:<9} {:<22} {:<20} {:<20}",
+                "{clients:>7}  {:<9} {:<22} {:<20} {:<20} {}",
                 watch.words(),
-                shown(pooled(&of(&level.profiled.ratios)), 3),
-                cores(&of(&level.profiled.cores)),
-                cores(&level.cores),
+                shown(ratio, 3),
+                shown(cores, 2),
+                shown(run, 2),
+                if good { "yes" } else { "no" }
             );
         }
     }
-    text
+    (text, all)
 }
 
 #[cfg(test)]
@@ -176,10 +188,20 @@ mod tests {
     fn the_table_has_a_line_for_each_tier() {
         let figures = |value| vec![value, value * 1.01];
         let mut level = Level { cores: figures(1.52), ..Level::default() };
-        level.profiled.ratios.insert(Watch::Full, figures(0.97));
-        level.profiled.cores.insert(Watch::Full, figures(1.5));
-        let text = table("x", &BTreeMap::from([(8, level)]));
+        for watch in [Watch::Full, Watch::Fallback] {
+            level.profiled.ratios.insert(watch, figures(0.97));
+            level.profiled.cores.insert(watch, figures(1.5));
+        }
+        let of = |level: &Level| table("x", &BTreeMap::from([(8, level.clone())]));
+        let (text, good) = of(&level);
         assert_eq!(text.lines().count(), 4, "{text}");
         assert!(text.contains("0.975 [") && text.contains("1.51 ["), "{text}");
+        assert!(good, "{text}");
+        level.profiled.ratios.insert(Watch::Fallback, vec![0.851, 0.85, 0.849]);
+        assert!(!of(&level).1, "it surely costs too much");
+        level.profiled.ratios.insert(Watch::Fallback, figures(0.97));
+        level.cores = vec![1.91, 1.9, 1.89];
+        level.profiled.cores.insert(Watch::Full, vec![1.501, 1.5, 1.499]);
+        assert!(!of(&level).1, "a run saw other cores busy");
     }
 }

@@ -28,6 +28,12 @@ pub(super) fn shown((value, low, high): (f64, f64, f64), decimals: usize) -> Str
     }
 }
 
+/// Whether two figures with their intervals do.
+pub(super) fn agree(one: (f64, f64, f64), other: (f64, f64, f64)) -> bool {
+    let overlap = one.1 <= other.2 && other.1 <= one.2;
+    (one.0 / other.0 - 1.0).abs() <= NEAR || overlap
+}
+
 /// Throughput at the last level over that at the best one, of pooled figures.
 fn fall(levels: &BTreeMap<u32, Level>, of: impl Fn(&Level) -> &[f64]) -> f64 {
     let all: Vec<f64> = levels.values().map(|level| pooled(of(level)).0).collect();
@@ -45,8 +51,7 @@ pub(super) fn of(name: &str, levels: &BTreeMap<u32, Level>) -> (String, bool) {
     for (clients, level) in levels {
         let (hand, own) = (pooled(&level.hand), pooled(&level.kneepoint));
         let ratio = own.0 / hand.0;
-        let overlap = own.1 <= hand.2 && hand.1 <= own.2;
-        let agrees = (ratio - 1.0).abs() <= NEAR || overlap;
+        let agrees = agree(own, hand);
         all &= agrees;
         let whole = pooled(&level.whole).0;
         let _ = writeln!(
