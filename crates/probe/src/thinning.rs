@@ -1,4 +1,5 @@
-//! How much of a slice is watched where threads switch very often.
+//! How much of a slice is watched where threads switch very often, and for how much of it threads
+//! have timers.
 //!
 //! The collector's programs run at each switch and each wake-up, so that watching costs by the
 //! switch. Where that would be dear, the window is the last part of the time that operations are
@@ -16,14 +17,31 @@ const SWITCH: f64 = 250e-9;
 const MOST: f64 = 0.01;
 /// Less than this part of a slice says too little of it.
 const LEAST: f64 = 0.2;
+/// What a timer on a thread costs at each switch to it, in seconds: the kernel starts and cancels
+/// one of its own. From what many threads lost with timers all the time
+/// (docs/decisions/0100-timers-on-threads-for-a-part-of-the-time.md).
+const TIMER_SWITCH: f64 = 2e-6;
+/// The part of the throughput that timers may take, and the least of the time that threads have
+/// one.
+const TIMERS_MOST: f64 = 0.005;
+const TIMERS_LEAST: f64 = 0.02;
 /// So long switches are counted before what they say is believed.
 pub const LOOK: Nanos = Nanos::from_millis(50);
 
 /// The part of the time that is watched where each core switches so often a second; 0.2 to 1.
 pub(crate) fn share(switches: f64) -> Ratio {
-    let cost = switches * SWITCH;
-    let part = if cost > MOST { MOST / cost } else { 1.0 };
-    Ratio(part.clamp(LEAST, 1.0))
+    Ratio(affordable(switches * SWITCH, MOST).max(LEAST))
+}
+
+/// The part of the time that threads have timers where each core switches so often a second; 0.02
+/// to 1.
+pub(crate) fn timed(switches: f64) -> Ratio {
+    Ratio(affordable(switches * TIMER_SWITCH, TIMERS_MOST).max(TIMERS_LEAST))
+}
+
+/// The part of the time that what costs `cost` may go on, where it may cost `most` in all.
+fn affordable(cost: f64, most: f64) -> f64 {
+    if cost > most { most / cost } else { 1.0 }
 }
 
 /// Counts the machine's switches.
@@ -69,6 +87,14 @@ mod tests {
         assert!((share(80_000.0).0 - 0.5).abs() < 1e-9, "2 % of a core");
         assert_eq!(share(1e7), Ratio(LEAST));
         assert_eq!(share(f64::NAN).0.to_bits(), 1.0_f64.to_bits());
+    }
+
+    #[test]
+    fn timers_are_on_threads_for_as_long_as_they_are_cheap() {
+        assert_eq!(timed(0.0), Ratio(1.0));
+        assert_eq!(timed(2_500.0), Ratio(1.0), "0.5 % of a core");
+        assert!((timed(25_000.0).0 - 0.1).abs() < 1e-9);
+        assert_eq!(timed(f64::INFINITY), Ratio(TIMERS_LEAST));
     }
 
     #[test]

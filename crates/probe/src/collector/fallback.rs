@@ -3,9 +3,14 @@
 //! a second in all; `schedstat` at both edges says exactly how long each thread ran and was
 //! runnable, and the readings say what the rest was for.
 //!
+//! Stacks of what runs come from timers on the threads, in the first part of a window where these
+//! switch so often that timers are dear: the part is what the window before says, and there are
+//! the more stacks in it.
+//!
 //! It cannot see single waits, wakers, kernel locks or the life of short threads.
 
 use super::offcpu;
+use super::timers::{self, LastWindow, Timers, Timing};
 use super::{Collector, Kind, Observation, ProbeError, Watch, open_stacks};
 use crate::meter::{CpuMeter, MeterReading};
 use crate::proc::schedstat::SchedStat;
@@ -40,6 +45,7 @@ pub(crate) struct FallbackCollector {
     stacks: Option<StackCollector>,
     window: Option<OpenWindow>,
     frozen: Option<FrozenWindow>,
+    last: Option<LastWindow>,
 }
 
 /// A window that has ended, before its stacks are named.
@@ -70,7 +76,7 @@ pub(super) const KIND: Kind = Kind {
 
 impl FallbackCollector {
     pub(crate) fn new(cpus: Vec<u32>, stacks: Option<StackCollector>) -> Self {
-        Self { cpus, stacks, window: None, frozen: None }
+        Self { cpus, stacks, window: None, frozen: None, last: None }
     }
 }
 
@@ -81,9 +87,9 @@ impl Collector for FallbackCollector {
         }
         let target = Target { cpus: target.cpus_of(&self.cpus), ..target.clone() };
         let pids = tasks::family(&target.pids);
-        if let Some(stacks) = &mut self.stacks {
-            stacks.begin(&pids).map_err(|error| ProbeError::Sampling(error.to_string()))?;
-        }
+        let timing = Timing::after(self.last);
+        let clocks = self.stacks.as_mut().map(|stacks| stacks.begin_at(&pids, timing.hz));
+        let clocks = clocks.transpose().map_err(|error| ProbeError::Sampling(error.to_string()))?;
         let stop = Arc::new(AtomicBool::new(false));
         let (flag, roots) = (Arc::clone(&stop), target.pids.clone());
         let meter = CpuMeter::start(&target);
@@ -91,7 +97,11 @@ impl Collector for FallbackCollector {
         let begin = sys::monotonic();
         let sampler = std::thread::Builder::new()
             .name("kp-procfs".to_owned())
-            .spawn(move || read_until(&flag, &roots, begin))
+            .spawn(move || {
+                let until = begin.saturating_add(timing.length);
+                let timers = clocks.map(|clocks| Timers::new(clocks, until));
+                read_until(&flag, &roots, begin, timers)
+            })
             .map_err(|error| ProbeError::Sampling(error.to_string()))?;
         self.window = Some(OpenWindow { begin, target, counts, meter, stop, sampler });
         Ok(())
@@ -116,7 +126,10 @@ impl Collector for FallbackCollector {
         let meter = window.meter.finish();
         let clients = window.target.clients.iter().copied().collect();
         let ledger = Ledger::of(&readings, [&window.counts, &counts], &clients, window.begin, end);
-        self.frozen = Some(FrozenWindow { ledger, readings, meter, length: end - window.begin });
+        let length = end - window.begin;
+        let cores = window.target.cpus.len();
+        self.last = Some(LastWindow { switches: ledger.switches_per_core(length, cores), length });
+        self.frozen = Some(FrozenWindow { ledger, readings, meter, length });
         Ok(())
     }
 
@@ -215,7 +228,12 @@ struct Followed {
     file: Watched,
 }
 
-fn read_until(stop: &AtomicBool, roots: &[u32], begin: u64) -> Readings {
+fn read_until(
+    stop: &AtomicBool,
+    roots: &[u32],
+    begin: u64,
+    mut timers: Option<Timers>,
+) -> Readings {
     sys::run_first();
     let mut readings = Readings::default();
     let mut followed: BTreeMap<u32, Followed> = BTreeMap::new();
@@ -226,7 +244,7 @@ fn read_until(stop: &AtomicBool, roots: &[u32], begin: u64) -> Readings {
             follow_new(roots, &mut followed);
         }
         let interval = interval(followed.len());
-        std::thread::sleep(interval);
+        timers::rest(interval, &mut timers);
         let now = sys::monotonic();
         readings.late += missed(now - before, interval);
         followed.retain(|tid, thread| {
@@ -361,6 +379,15 @@ impl Ledger {
             _ => (group.schedstat_running, group.schedstat_runnable) = (None, None),
         }
         self.spread(name, read, blocked, sampled - ready);
+    }
+
+    /// How often a second each of so many cores switched to one of the threads, in a window of
+    /// `length` ns.
+    fn switches_per_core(&self, length: u64, cores: usize) -> f64 {
+        let switches: u64 = self.groups.values().map(|group| group.switches).sum();
+        #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+        let (switches, cores) = (switches as f64, cores.max(1) as f64);
+        switches / cores / Duration::from_nanos(length).as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
     /// Blocked time over the waits seen, in proportion; to `Other` where none was.

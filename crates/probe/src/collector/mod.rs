@@ -6,6 +6,7 @@ mod fallback;
 mod maps;
 mod offcpu;
 mod tick;
+mod timers;
 mod window;
 mod wire;
 

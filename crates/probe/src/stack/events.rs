@@ -7,6 +7,7 @@ use kneepoint_machine::proc::tasks::threads;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pages of a ring of a privileged event; at 13 kB a stack this holds about 40.
 const WIDE_PAGES: usize = 128;
@@ -21,10 +22,45 @@ const NO_PRIVILEGE: &str = "stacks: no privilege for CPU-wide perf events; only 
 const TOO_MANY_THREADS: &str = "stacks: more threads than files may be open; some running threads \
                                 are not seen (raise the limit with ulimit -n)";
 
+/// Timers that take stacks. Whoever has a clone may take them off.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clocks(Arc<Mutex<Vec<Event>>>);
+
+impl Clocks {
+    fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enable(&self) -> Result<(), StackError> {
+        for clock in self.lock().iter() {
+            clock.enable().map_err(|source| StackError::Event {
+                what: "start a perf timer",
+                cpu: clock.cpu(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn disable(&self) {
+        for clock in self.lock().iter() {
+            // Disabling fails only for a closed descriptor, and ours are open.
+            let _ = clock.disable();
+        }
+    }
+
+    /// Stops and closes them: a thread that has a timer pays for it at each switch, a stopped one
+    /// too. What they wrote stays to be read.
+    pub(crate) fn take_off(&self) {
+        self.disable();
+        self.lock().clear();
+    }
+}
+
 /// The open events.
 #[derive(Debug)]
 pub(crate) struct Events {
-    clocks: Vec<Event>,
+    clocks: Clocks,
     outputs: Vec<Event>,
     /// Options of the timers on single threads; `None` where CPUs are watched.
     by_thread: Option<EventOptions>,
@@ -56,7 +92,7 @@ impl Events {
         let StackOptions { cpus, on_cpu_hz: hz, stack_bytes, .. } = options.clone();
         let with = |source| EventOptions { source, stack_bytes, kernel: true, inherit: false };
         let mut events = Self {
-            clocks: Vec::new(),
+            clocks: Clocks::default(),
             outputs: Vec::new(),
             by_thread: None,
             cpus,
@@ -67,7 +103,7 @@ impl Events {
             if hz > 0 {
                 let clock = open(&with(Source::CpuClock { hz }), None, cpu)?;
                 rings.push(map(&clock, WIDE_PAGES)?);
-                events.clocks.push(clock);
+                events.clocks.lock().push(clock);
             }
             let output = open(&with(Source::BpfOutput), None, cpu)?;
             rings.push(map(&output, OUTPUT_PAGES)?);
@@ -81,7 +117,7 @@ impl Events {
         let stack_bytes = options.stack_bytes;
         let events = EventOptions { source, stack_bytes, kernel: false, inherit: true };
         Self {
-            clocks: Vec::new(),
+            clocks: Clocks::default(),
             outputs: Vec::new(),
             by_thread: (options.on_cpu_hz > 0).then_some(events),
             cpus: options.cpus.clone(),
@@ -89,11 +125,20 @@ impl Events {
         }
     }
 
-    /// Puts timers on the threads of `pids`; the rings replace those of the last window. `None`
-    /// where CPUs are watched: nothing changes.
-    pub(crate) fn watch(&mut self, pids: &[u32]) -> Result<Option<Vec<Ring>>, StackError> {
-        let Some(options) = self.by_thread else { return Ok(None) };
-        self.clocks.clear();
+    /// Puts timers on the threads of `pids`, of this frequency where one is given; the rings
+    /// replace those of the last window. `None` where CPUs are watched: nothing changes.
+    pub(crate) fn watch(
+        &mut self,
+        pids: &[u32],
+        hz: Option<u64>,
+    ) -> Result<Option<Vec<Ring>>, StackError> {
+        let Some(mut options) = self.by_thread else { return Ok(None) };
+        if let Some(hz) = hz {
+            options.source = Source::CpuClock { hz };
+        }
+        let clocks = self.clocks.clone();
+        let mut clocks = clocks.lock();
+        clocks.clear();
         let mut rings = Vec::new();
         let mut first_of_cpu = BTreeMap::new();
         for tid in pids.iter().flat_map(|pid| threads(*pid)) {
@@ -107,14 +152,14 @@ impl Events {
                     }
                     Err(source) => return Err(StackError::Event { what: OPEN, cpu, source }),
                 };
-                let first = *first_of_cpu.entry(cpu).or_insert(self.clocks.len());
-                match self.clocks.get(first) {
+                let first = *first_of_cpu.entry(cpu).or_insert(clocks.len());
+                match clocks.get(first) {
                     None => rings.push(map(&event, USER_PAGES)?),
                     Some(first) => event.redirect_to(first).map_err(|source| {
                         StackError::Event { what: "share a perf ring", cpu, source }
                     })?,
                 }
-                self.clocks.push(event);
+                clocks.push(event);
             }
         }
         Ok(Some(rings))
@@ -128,22 +173,17 @@ impl Events {
 
     /// Starts the timers.
     pub(crate) fn enable(&self) -> Result<(), StackError> {
-        for clock in &self.clocks {
-            clock.enable().map_err(|source| StackError::Event {
-                what: "start a perf timer",
-                cpu: clock.cpu(),
-                source,
-            })?;
-        }
-        Ok(())
+        self.clocks.enable()
     }
 
     /// Stops the timers.
     pub(crate) fn disable(&self) {
-        for clock in &self.clocks {
-            // Disabling fails only for a closed descriptor, and ours are open.
-            let _ = clock.disable();
-        }
+        self.clocks.disable();
+    }
+
+    /// The timers.
+    pub(crate) fn clocks(&self) -> Clocks {
+        self.clocks.clone()
     }
 
     /// What could not be had.

@@ -35,6 +35,7 @@ mod reader;
 mod record;
 pub(crate) mod symbols;
 
+pub(crate) use events::Clocks;
 use events::Events;
 use kneepoint_vocab::{Nanos, StackId, StackRecord};
 use names::Names;
@@ -196,8 +197,22 @@ impl StackCollector {
     /// # Errors
     /// Where the kernel refuses an event.
     pub fn begin(&mut self, pids: &[u32]) -> Result<(), StackError> {
+        self.begin_with(pids, None)
+    }
+
+    /// As [`StackCollector::begin`], with timers that take so many stacks a second where they are
+    /// on threads. They may be taken off before the window ends.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn begin_at(&mut self, pids: &[u32], hz: u64) -> Result<Clocks, StackError> {
+        self.begin_with(pids, Some(hz))?;
+        Ok(self.events.clocks())
+    }
+
+    fn begin_with(&mut self, pids: &[u32], hz: Option<u64>) -> Result<(), StackError> {
         self.events.disable();
-        let rings = self.events.watch(pids)?;
+        let rings = self.events.watch(pids, hz)?;
         let mut reader = self.shared.lock();
         if let Some(rings) = rings {
             reader.rings = rings;
