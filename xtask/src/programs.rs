@@ -10,6 +10,9 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Least part of a cause's stacks that has to show callers, where a program asks for them.
+const CALLERS: f64 = 0.95;
+
 const FLAGS: &str = "--budget TIME, --levels LIST, --out DIR, --program FILE, NAMES";
 
 /// The list of programs.
@@ -40,6 +43,12 @@ struct Program {
     /// Variants that have to be better.
     #[serde(default)]
     cures: Vec<String>,
+    /// Variants that must not be.
+    #[serde(default)]
+    no_cures: Vec<String>,
+    /// Words of which nearly every stack of the first cause has one: callers in the program.
+    #[serde(default)]
+    callers: Vec<String>,
     /// Kind of the first cause; any where absent.
     kind: Option<String>,
     /// Words that the name or the path of the first cause has to hold.
@@ -233,12 +242,35 @@ fn judge(findings: &Value, program: &Program) -> Outcome {
     if let Some(variant) = program.cures.iter().find(|variant| !better(variant)) {
         return Outcome::Wrong(format!("{said}; {variant} is no cure"));
     }
+    if let Some(variant) = program.no_cures.iter().find(|variant| better(variant)) {
+        return Outcome::Wrong(format!("{said}; {variant} is said to be a cure"));
+    }
+    let told = told(&first["stacks"], &program.callers);
+    if !program.callers.is_empty() && told < CALLERS {
+        return Outcome::Wrong(format!("{said}; callers in {:.0} % of its stacks", 100.0 * told));
+    }
     let fits = program.kind.as_deref().is_none_or(|expected| expected == kind);
     if fits && program.expect.iter().all(|word| all.contains(word.as_str())) {
         Outcome::Right(said)
     } else {
         Outcome::Wrong(said)
     }
+}
+
+/// The part of the weight of a tree of stacks that has a frame with one of these words.
+fn told(stacks: &Value, words: &[String]) -> f64 {
+    fn with(node: &Value, words: &[String]) -> f64 {
+        let name = node["name"].as_str().unwrap_or_default();
+        match words.iter().any(|word| name.contains(word.as_str())) {
+            true => node["weight"].as_f64().unwrap_or(0.0),
+            false => {
+                let children = node["children"].as_array().into_iter().flatten();
+                children.map(|child| with(child, words)).sum()
+            }
+        }
+    }
+    let all = stacks["weight"].as_f64().unwrap_or(0.0);
+    if all > 0.0 { with(stacks, words) / all } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -294,6 +326,23 @@ mod tests {
         };
         assert!(matches!(said("better"), Outcome::Right(_)));
         assert!(matches!(said("undecided"), Outcome::Wrong(_)));
+    }
+
+    #[test]
+    fn callers_are_asked_of_nearly_every_stack() {
+        let leaf = |name: &str, weight: f64| json!({ "name": name, "weight": weight });
+        let tree = json!({ "name": "all", "weight": 10.0, "children": [
+            { "name": "dispatch", "weight": 9.0, "children": [leaf("my_malloc", 9.0)] },
+            leaf("malloc", 1.0),
+        ] });
+        let part = |tree: &Value, words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            format!("{:.2}", told(tree, &words))
+        };
+        assert_eq!(part(&tree, &["my_"]), "0.90");
+        assert_eq!(part(&tree, &["dispatch", "my_malloc"]), "0.90", "each once");
+        assert_eq!(part(&tree, &["malloc"]), "1.00");
+        assert_eq!(part(&Value::Null, &["malloc"]), "0.00");
     }
 
     #[test]

@@ -215,7 +215,8 @@ fn named<'a>(
     pools: &Pools,
 ) -> (Stacks<'a>, Groups, Functions) {
     let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
-    let groups = Groups::build(counting, counted::slice(record), &stacks, pools);
+    let groups =
+        Groups::build(counting, counted::slice(record), &stacks, pools, record.plan.clients);
     let functions = Functions::build(counting, &stacks, &groups, record.plan.clients);
     (stacks, groups, functions)
 }

@@ -79,15 +79,15 @@ struct Reported<'a> {
 }
 
 impl Reported<'_> {
-    /// ` 42 %   51 s left  6.81k transactions/s  baseline at 2 clients` in at most so many columns:
+    /// ` 42 %   51 s left  last 6.81k transactions/s  baseline at 2 clients` in at most so many columns:
     /// what finds no room is left out or cut at the end of a word, the least important first.
     fn within(&self, room: usize) -> String {
         let percent = self.done.0.saturating_mul(100).checked_div(self.total.0).unwrap_or(0);
         let left = self.total.0.saturating_sub(self.done.0).div_ceil(1_000_000_000);
         let head = format!("{:3} %  {left:3} s left", percent.min(100));
         let rate = self.last.map(number::plain_rate);
-        let whole = rate.as_ref().map(|rate| format!("  {rate} {}/s", self.operation));
-        let short = rate.map(|rate| format!("  {rate}/s")).unwrap_or_default();
+        let whole = rate.as_ref().map(|rate| format!("  last {rate} {}/s", self.operation));
+        let short = rate.map(|rate| format!("  last {rate}/s")).unwrap_or_default();
         let whole = whole.unwrap_or_else(|| short.clone());
         let columns = |parts: [&str; 3]| parts.iter().map(|part| part.chars().count()).sum();
         let doing = format!("  {}", self.doing);
@@ -131,7 +131,7 @@ mod tests {
         let first = reported(0, "preparing the system", None, 59);
         assert_eq!(first, "  0 %   80 s left  preparing the system");
         let later = reported(20, "baseline at 2 clients", Some(6812.0), 80);
-        assert_eq!(later, " 25 %   60 s left  6.81k transactions/s  baseline at 2 clients");
+        assert_eq!(later, " 25 %   60 s left  last 6.81k transactions/s  baseline at 2 clients");
         let nothing =
             Reported { done: Nanos(1), total: Nanos(0), doing: "x", last: None, operation: "" };
         assert_eq!(nothing.within(80), "  0 %    0 s left  x");
@@ -142,16 +142,16 @@ mod tests {
         let doing = "private page caches at 16 clients";
         assert_eq!(
             reported(20, "baseline at 2 clients", Some(8030.0), 59),
-            " 25 %   60 s left  8.03k/s  baseline at 2 clients"
+            " 25 %   60 s left  last 8.03k/s  baseline at 2 clients"
         );
         assert_eq!(
             reported(20, doing, Some(8030.0), 59),
-            " 25 %   60 s left  8.03k/s  private page… at 16 clients"
+            " 25 %   60 s left  last 8.03k/s  private… at 16 clients"
         );
         for room in 0..120 {
             let text = reported(20, doing, Some(8030.0), room);
             assert!(text.chars().count() <= room.max(18), "{room}: {text}");
-            let words = "25 % 60 s left 8.03k/s 8.03k transactions/s … private private… page page… \
+            let words = "25 % 60 s left last 8.03k/s 8.03k transactions/s … private private… page page… \
                          caches at 16 clients";
             let known = |word: &str| words.split(' ').any(|known| known == word);
             assert!(text.split_whitespace().all(known), "{room}: {text}");

@@ -14,6 +14,8 @@ use std::path::Path;
 pub const ENVIRONMENT: &str = "environment";
 /// Libraries that are loaded before all others.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
+/// Settings of the C library.
+const TUNABLES: &str = "GLIBC_TUNABLES";
 /// Folders in which libraries are looked for first.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 
@@ -127,13 +129,22 @@ fn package(library: &str) -> &'static str {
 }
 
 /// The setting `environment` of a variant that adds variables to those of what it changes.
+/// Libraries to be loaded first stand before those that are there.
 #[must_use]
 pub(crate) fn added(base: Option<&String>, more: &BTreeMap<String, String>) -> String {
     // What makes no sense is kept, so that the check of the settings refuses it.
     let words = base.map(|text| shlex::split(text).unwrap_or_else(|| vec![text.clone()]));
     let replaced = |word: &String| word.split_once('=').is_some_and(|(n, _)| more.contains_key(n));
-    let kept = words.unwrap_or_default().into_iter().filter(|word| !replaced(word));
-    let all: Vec<String> = kept.chain(more.iter().map(|(n, v)| format!("{n}={v}"))).collect();
+    let kept = words.iter().flatten().filter(|word| !replaced(word)).cloned();
+    let there = |name: &str| {
+        let mut pairs = words.iter().flatten().filter_map(|word| word.split_once('='));
+        pairs.find(|(other, _)| *other == name && name == PRELOAD).map(|(_, value)| value)
+    };
+    let added = more.iter().map(|(name, value)| match there(name) {
+        Some(before) => format!("{name}={value}:{before}"),
+        None => format!("{name}={value}"),
+    });
+    let all: Vec<String> = kept.chain(added).collect();
     words_of(&all)
 }
 
@@ -179,13 +190,23 @@ pub(crate) fn found(process: u32) -> Option<BTreeMap<String, String>> {
     bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| pairs(&bytes))
 }
 
-/// The variables of a text like `/proc/PID/environ`.
+/// The variables of a text like `/proc/PID/environ`. The C library ends each of its tunables where
+/// it stands (glibc before 2.39, `parse_tunables`), so that a list of them is found in pieces.
 fn pairs(bytes: &[u8]) -> BTreeMap<String, String> {
-    let texts = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-    let split = texts.filter_map(|text| {
-        text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
-    });
-    split.collect()
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    let mut in_tunables = false;
+    for text in bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy) {
+        let Some((name, value)) = text.split_once('=') else { continue };
+        let tunables = all.get_mut(TUNABLES).filter(|_| in_tunables && name.starts_with("glibc."));
+        match tunables {
+            Some(tunables) => *tunables += &format!(":{text}"),
+            None => {
+                in_tunables = name == TUNABLES;
+                all.insert(name.to_owned(), value.to_owned());
+            }
+        }
+    }
+    all
 }
 
 fn censored(name: String, value: String) -> (String, String) {
@@ -257,5 +278,12 @@ mod tests {
         assert_eq!(needs[0].what, "/etc/passwd (no shared library)");
         assert_eq!(needs[1].what, "libno-such.so.1");
         assert!(Variables::default().needs(None).is_empty());
+    }
+
+    #[test]
+    fn tunables_that_the_c_library_has_parted_are_one_variable() {
+        let found = pairs(b"A=1\0GLIBC_TUNABLES=glibc.x=1\0glibc.y=2\0B=2\0glibc.z=3\0");
+        assert_eq!(found["GLIBC_TUNABLES"], "glibc.x=1:glibc.y=2");
+        assert_eq!((found["B"].as_str(), found["glibc.z"].as_str()), ("2", "3"));
     }
 }

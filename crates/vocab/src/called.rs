@@ -12,6 +12,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
+/// The word of what a thread waits for that sleeps for a time of its own.
+const SLEEP: &str = "sleep";
+
 /// What something that takes CPU or is waited for is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
@@ -77,6 +80,8 @@ pub enum Name {
     Generator,
     /// A thread that has no more to give, by its name.
     SaturatedThread(String),
+    /// A thread that does the work of all clients, by its name.
+    SerialThread(String),
     /// A device, by its name.
     Device(String),
 }
@@ -124,6 +129,20 @@ impl Name {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Own(name) if name.is_empty())
+    }
+
+    /// A thread's own sleep, by the function that sleeps.
+    pub fn sleep(function: impl Into<String>) -> Self {
+        Self::object(SLEEP, Place::In(function.into()))
+    }
+
+    /// The function that sleeps, where it is a sleep.
+    #[must_use]
+    pub fn sleeps_in(&self) -> Option<&str> {
+        match self {
+            Self::Object { word, place: Place::In(function) } if word == SLEEP => Some(function),
+            _ => None,
+        }
     }
 
     /// An object by its place.
@@ -187,6 +206,7 @@ impl fmt::Display for Name {
                 return write!(f, "lock and unlock of {of}");
             }
             Self::SaturatedThread(name) => return write!(f, "saturated thread {name}"),
+            Self::SerialThread(name) => return write!(f, "serial thread {name}"),
             Self::Device(name) => return write!(f, "device {name}"),
             Self::Wait(reason) => waited_for(*reason),
             Self::RunQueueLock => "run-queue lock",

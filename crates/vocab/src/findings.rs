@@ -575,6 +575,9 @@ pub struct Collector {
     pub stacks: u64,
     /// Share of them that reached the outermost frame.
     pub stacks_complete: Option<Ratio>,
+    /// Share of them that ended in code of a just-in-time compiler instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stacks_cut_compiled: Option<Ratio>,
     /// What was lost, summed over the run.
     pub losses: Vec<(String, u64)>,
 }

@@ -38,6 +38,10 @@ pub struct Names {
     /// Lock managers whose waiters poll a descriptor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub manager: Vec<Manager>,
+    /// Functions in which a runtime's own threads wait for something to do, by the beginning of
+    /// the name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub helpers: Vec<String>,
     /// Causes that variants which fit any program may relieve.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub relieved: Vec<Relieved>,
@@ -69,6 +73,7 @@ impl Names {
         first(&mut self.object, &more.object);
         first(&mut self.parking, &more.parking);
         first(&mut self.manager, &more.manager);
+        self.helpers.extend_from_slice(&more.helpers);
         first(&mut self.relieved, &more.relieved);
         self.kernel.extend(&more.kernel);
     }
@@ -90,6 +95,8 @@ pub struct Plumbing {
     pub mutex_verbs: Vec<String>,
     /// Functions that only start threads or pass a call on.
     pub scaffold: Vec<String>,
+    /// Functions in which a stack of a runtime's own begins, by the beginning of the name.
+    pub outermost: Vec<String>,
     /// Prefixes of operations on single words, whose time is their caller's.
     pub primitives: Vec<String>,
     /// Parts of the same.
@@ -102,6 +109,7 @@ impl Plumbing {
         self.prefixes.extend_from_slice(&more.prefixes);
         self.mutex_verbs.extend_from_slice(&more.mutex_verbs);
         self.scaffold.extend_from_slice(&more.scaffold);
+        self.outermost.extend_from_slice(&more.outermost);
         self.primitives.extend_from_slice(&more.primitives);
         self.primitive_parts.extend_from_slice(&more.primitive_parts);
     }

@@ -17,11 +17,12 @@ use std::time::Duration;
 /// Seconds until the generator has come to rest.
 const FIRST: u32 = 5;
 /// Seconds of a window.
-const WINDOW: u32 = 6;
+const WINDOW: u32 = 10;
+/// Seconds that it takes at most to attach.
+const ATTACHED: f64 = 1.0;
 /// Turns of the three in one run of the generator.
 const TURNS: u32 = 3;
-/// Seconds that attaching and the report may take; reports of a second that reaches so far into
-/// another window do not count.
+/// Reports of a second that reaches further than this into another window do not count.
 const EDGE: f64 = 0.3;
 /// Beside the windows: what it takes to attach and to report, each time.
 const AROUND: u32 = 3;
@@ -53,8 +54,10 @@ impl Watch {
 /// What was seen at a level over all rounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Profiled {
-    /// Throughput with a watch over that with nothing, one figure a turn.
+    /// Throughput while it watches over that with nothing, one figure a turn.
     ratios: BTreeMap<Watch, Vec<f64>>,
+    /// The same from before it attaches until it has reported.
+    whole: BTreeMap<Watch, Vec<f64>>,
     /// Cores that the server keeps busy, by a watch.
     cores: BTreeMap<Watch, Vec<f64>>,
 }
@@ -68,6 +71,12 @@ struct Window {
 }
 
 impl Window {
+    /// Where it watches: it has attached, and does not report yet.
+    fn watching(self) -> Self {
+        let to = self.to.min(self.from + f64::from(WINDOW));
+        Self { from: self.from + ATTACHED, to, ..self }
+    }
+
     /// The mean rate of the seconds that lie within it.
     fn rate(&self, seconds: &[(f64, f64)]) -> Option<f64> {
         let within = |at: f64| at - 1.0 >= self.from - EDGE && at <= self.to + EDGE;
@@ -106,11 +115,15 @@ impl Profiled {
             Ok(windows)
         })?;
         for turn in windows.chunks(Watch::ALL.len()) {
-            let rate = |watch| turn.iter().find(|it| it.watch == watch)?.rate(&seconds);
-            let Some(alone) = rate(Watch::Nothing) else { continue };
+            let of = |watch| turn.iter().copied().find(|it| it.watch == watch);
+            let Some(alone) = of(Watch::Nothing).and_then(|it| it.rate(&seconds)) else {
+                continue;
+            };
             for watch in [Watch::Full, Watch::Fallback] {
-                let ratio = rate(watch).map(|with| with / alone);
-                self.ratios.entry(watch).or_default().extend(ratio);
+                let ratio = |it: Window| it.rate(&seconds).map(|with| with / alone);
+                let watching = of(watch).and_then(|it| ratio(it.watching()));
+                self.ratios.entry(watch).or_default().extend(watching);
+                self.whole.entry(watch).or_default().extend(of(watch).and_then(ratio));
             }
         }
         Ok(())
@@ -142,8 +155,9 @@ fn watched(program: &Path, server: u32, watch: Watch) -> Result<Option<f64>> {
 /// The table as text, and whether the cores agree and no watch surely costs more than it may.
 pub(super) fn table(name: &str, levels: &BTreeMap<u32, Level>) -> (String, bool) {
     let mut text = format!(
-        "{name}, profile --pid\n{:>7}  {:<9} {:<22} {:<20} {:<20} good\n",
-        "clients", "tier", "throughput with/without", "busy cores", "by a run"
+        "{name}, profile --pid: throughput with/without, cores\n\
+         {:>7}  {:<9} {:<20} {:<20} {:<18} {:<18} good\n",
+        "clients", "tier", "while it watches", "attach to report", "busy", "by a run"
     );
     let mut all = true;
     for (clients, level) in levels {
@@ -152,15 +166,17 @@ pub(super) fn table(name: &str, levels: &BTreeMap<u32, Level>) -> (String, bool)
                 pooled(all.get(&watch).map_or(&[], Vec::as_slice))
             };
             let (ratio, cores) = (of(&level.profiled.ratios), of(&level.profiled.cores));
+            let whole = of(&level.profiled.whole);
             let run = pooled(&level.cores);
             let dear = ratio.2 < least;
             let good = !dear && agree(cores, run);
             all &= good;
             let _ = writeln!(
                 text,
-                "{clients:>7}  {:<9} {:<22} {:<20} {:<20} {}",
+                "{clients:>7}  {:<9} {:<20} {:<20} {:<18} {:<18} {}",
                 watch.words(),
                 shown(ratio, 3),
+                shown(whole, 3),
                 shown(cores, 2),
                 shown(run, 2),
                 if good { "yes" } else { "no" }
@@ -185,11 +201,20 @@ mod tests {
     }
 
     #[test]
+    fn it_watches_after_it_has_attached_and_until_it_reports() {
+        let window = |to| Window { watch: Watch::Full, from: 3.0, to }.watching();
+        let edges = |to| format!("{} {}", window(to).from, window(to).to);
+        assert_eq!(edges(14.0), "4 13");
+        assert_eq!(edges(9.0), "4 9", "it ended early");
+    }
+
+    #[test]
     fn the_table_has_a_line_for_each_tier() {
         let figures = |value| vec![value, value * 1.01];
         let mut level = Level { cores: figures(1.52), ..Level::default() };
         for watch in [Watch::Full, Watch::Fallback] {
             level.profiled.ratios.insert(watch, figures(0.97));
+            level.profiled.whole.insert(watch, figures(0.95));
             level.profiled.cores.insert(watch, figures(1.5));
         }
         let of = |level: &Level| table("x", &BTreeMap::from([(8, level.clone())]));

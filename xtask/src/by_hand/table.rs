@@ -7,9 +7,6 @@ use std::fmt::Write as _;
 
 /// Two figures this near agree whatever their intervals.
 const NEAR: f64 = 0.05;
-/// Falls from the best level to the last that differ by no more agree.
-const NEAR_FALL: f64 = 0.05;
-
 /// A geometric mean with its 95 % interval over rounds; the mean alone where there is one round.
 pub(super) fn pooled(figures: &[f64]) -> (f64, f64, f64) {
     let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
@@ -34,11 +31,16 @@ pub(super) fn agree(one: (f64, f64, f64), other: (f64, f64, f64)) -> bool {
     (one.0 / other.0 - 1.0).abs() <= NEAR || overlap
 }
 
-/// Throughput at the last level over that at the best one, of pooled figures.
-fn fall(levels: &BTreeMap<u32, Level>, of: impl Fn(&Level) -> &[f64]) -> f64 {
-    let all: Vec<f64> = levels.values().map(|level| pooled(of(level)).0).collect();
-    let best = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    all.last().map_or(f64::NAN, |last| last / best)
+/// Throughput at the last level over that at the best one, with its interval over rounds.
+fn fall(levels: &BTreeMap<u32, Level>, of: impl Fn(&Level) -> &[f64]) -> (f64, f64, f64) {
+    let mean = |level: &&Level| pooled(of(level)).0;
+    let best = levels.values().max_by(|one, other| mean(one).total_cmp(&mean(other)));
+    let (Some(best), Some(last)) = (best, levels.values().last()) else {
+        return pooled(&[]);
+    };
+    // Levels of a round share a process, so they are a pair.
+    let rounds: Vec<f64> = of(last).iter().zip(of(best)).map(|(last, best)| last / best).collect();
+    pooled(&rounds)
 }
 
 /// The table as text, and whether all levels and the fall agree.
@@ -63,12 +65,12 @@ pub(super) fn of(name: &str, levels: &BTreeMap<u32, Level>) -> (String, bool) {
         );
     }
     let falls = (fall(levels, |it| &it.hand), fall(levels, |it| &it.kneepoint));
-    let agrees = (falls.0 - falls.1).abs() <= NEAR_FALL;
+    let agrees = agree(falls.0, falls.1);
     let _ = writeln!(
         text,
-        "last level over the best: by hand {:.3}, Kneepoint {:.3}: {}",
-        falls.0,
-        falls.1,
+        "last level over the best: by hand {}, Kneepoint {}: {}",
+        shown(falls.0, 3),
+        shown(falls.1, 3),
         if agrees { "agree" } else { "differ" }
     );
     (text, all && agrees)
@@ -93,6 +95,17 @@ mod tests {
         assert!(text.contains("1.030  yes"), "{text}");
         let (text, agrees) = of("x", &BTreeMap::from([(1, near), (2, apart)]));
         assert!(!agrees && text.contains("0.800  no"), "{text}");
-        assert!(text.contains("by hand 1.000, Kneepoint 0.777: differ"), "{text}");
+        assert!(text.contains("by hand 1.000 [") && text.contains("Kneepoint 0.777 ["), "{text}");
+        assert!(text.contains("]: differ"), "{text}");
+    }
+
+    #[test]
+    fn falls_that_vary_from_round_to_round_agree_by_their_intervals() {
+        let one = level(&[1000.0, 1000.0, 1000.0], &[1000.0, 1000.0, 1000.0]);
+        let steady = level(&[840.0, 842.0, 838.0], &[920.0, 921.0, 919.0]);
+        let shaky = level(&[840.0, 900.0, 780.0], &[920.0, 860.0, 980.0]);
+        let falls = |last| of("x", &BTreeMap::from([(1, one.clone()), (8, last)])).0;
+        assert!(falls(steady).contains("]: differ"));
+        assert!(falls(shaky).contains("]: agree"));
     }
 }

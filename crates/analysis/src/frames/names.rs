@@ -59,6 +59,11 @@ impl Catalogue {
         is_one(function, &self.0.plumbing.scaffold)
     }
 
+    /// Whether a stack of its own begins in the function.
+    pub(crate) fn is_outermost(self, function: &str) -> bool {
+        begins(function, &self.0.plumbing.outermost)
+    }
+
     /// Whether the function is an operation on a single word, whose time is its caller's.
     pub(crate) fn is_primitive(self, function: &str) -> bool {
         let known = &self.0.plumbing;
@@ -177,6 +182,12 @@ impl Catalogue {
     /// Whether the function is a lock manager's that wakes those who wait so.
     pub(crate) fn manager_wakes(self, function: &str) -> bool {
         self.0.manager.iter().any(|manager| is_one(function, &manager.wake))
+    }
+
+    /// Whether a thread that stands in the function is a runtime's own, which has nothing to do
+    /// while it waits.
+    pub(crate) fn is_helper(self, function: &str) -> bool {
+        begins(function, &self.0.helpers)
     }
 
     /// Whether a kernel function is lock machinery or the scheduler.

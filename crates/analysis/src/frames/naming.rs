@@ -119,6 +119,12 @@ pub(crate) fn begins_in_machinery(known: Catalogue, frames: &[Frame]) -> bool {
     })
 }
 
+/// Whether an interrupt is on the stack: what it wakes, a timer or a device, is nothing that the
+/// thread did on whose core it came.
+pub(crate) fn is_interrupted(known: Catalogue, frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| in_kernel(frame) && known.is_interrupt(&frame.function))
+}
+
 /// Whether the stack has a frame of a lock manager that wakes those who poll for its locks.
 pub(crate) fn wakes_by_manager(known: Catalogue, frames: &[Frame]) -> bool {
     frames.iter().any(|frame| known.manager_wakes(&frame.function))

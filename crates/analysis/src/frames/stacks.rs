@@ -20,6 +20,9 @@ pub(crate) struct Stacks<'a> {
     pub(crate) known: Catalogue,
 }
 
+/// What code is said to lie in that a compiler wrote at run time.
+const COMPILED: &str = "[anonymous]";
+
 impl<'a> Stacks<'a> {
     pub(crate) fn new(records: &'a [StackRecord], known: Catalogue) -> Self {
         let mut modules: BTreeMap<&str, &str> = BTreeMap::new();
@@ -66,9 +69,19 @@ impl<'a> Stacks<'a> {
         if calls().any(yields) { CodeKind::Spin } else { record.code }
     }
 
-    /// Whether the stack reached the outermost frame.
+    /// Whether the stack reached the outermost frame, or one that begins a stack of its own.
     pub(crate) fn complete(&self, id: StackId) -> bool {
-        self.records.get(&id).is_some_and(|record| !record.truncated)
+        self.records.get(&id).is_some_and(|record| {
+            let outermost = record.frames.last();
+            !record.truncated
+                || outermost.is_some_and(|frame| self.known.is_outermost(&frame.function))
+        })
+    }
+
+    /// Whether its outermost frame is code of a just-in-time compiler.
+    pub(crate) fn ends_compiled(&self, id: StackId) -> bool {
+        let outermost = self.records.get(&id).and_then(|record| record.frames.last());
+        outermost.is_some_and(|frame| frame.module == COMPILED)
     }
 }
 

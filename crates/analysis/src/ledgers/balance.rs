@@ -19,7 +19,9 @@
 //!   outside the level's CPU set) were unused: they are taken from uncharged idle first,
 //!   then from all charges in proportion. What then remains uncharged is split over what client
 //!   threads were blocked on or runnable for meanwhile, in proportion to thread-time; where
-//!   there was nothing of the kind, runnable threads were lacking, and it counts as unused.
+//!   no thread of a client is known, it goes to the thread that does the work of all, or is split
+//!   as what was charged; where there is nothing of the kind either, runnable threads were
+//!   lacking, and it counts as unused.
 //!   Idle beside a thread that was woken already goes to what that thread had waited for.
 
 use crate::ledgers::row::Row;
@@ -173,18 +175,23 @@ fn split_idle(row: &Row, level: Level) -> Idle {
     no_request *= keep;
     scheduler *= keep;
 
+    let serial = uncharged * row.serial.iter().sum::<f64>().min(1.0);
+    for (group, serial) in groups.iter_mut().zip(&row.serial) {
+        *group += uncharged * serial;
+    }
+    uncharged -= serial;
     let (to_waits, to_scheduler) = (groups.iter().sum::<f64>() + no_request, scheduler);
-    let mut spread = 0.0;
     let waiting: f64 = row.blocked.iter().sum::<f64>() + row.no_request + row.runnable;
+    let mut spread = uncharged;
     if waiting > 0.0 {
-        spread = uncharged;
         for (group, blocked) in groups.iter_mut().zip(&row.blocked) {
             *group += uncharged * quotient(*blocked, waiting);
         }
         no_request += uncharged * quotient(row.no_request, waiting);
         scheduler += uncharged * quotient(row.runnable, waiting);
-    } else {
+    } else if !spread_as_charged(&mut groups, uncharged) {
         unused += uncharged;
+        spread = 0.0;
     }
     let whole = scheduler;
     hand_over(row, &mut groups, &mut scheduler);
@@ -198,6 +205,14 @@ fn split_idle(row: &Row, level: Level) -> Idle {
         spread: spread + (charged + handed_over) * (1.0 - known),
     };
     Idle { unused, no_request, groups, scheduler, ways }
+}
+
+/// Where no client is known the rest is like what was charged, if anything was.
+fn spread_as_charged(groups: &mut [f64], uncharged: f64) -> bool {
+    let charged: f64 = groups.iter().sum();
+    let more = uncharged * quotient(1.0, charged);
+    groups.iter_mut().for_each(|group| *group += *group * more);
+    charged > 0.0
 }
 
 /// A thread that was woken and is on its way to a core still waits for what it had been blocked

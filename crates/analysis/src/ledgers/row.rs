@@ -44,6 +44,8 @@ pub(crate) struct Row {
     pub(crate) waits: Vec<f64>,
     /// Thread-seconds blocked a second by all roles, by wait group.
     pub(crate) waited: Vec<f64>,
+    /// 1 for the thread that does the work of all clients, where one does, by wait group.
+    pub(crate) serial: Vec<f64>,
     /// Waits that ended a second with a thread on its way to a core, by wait group.
     pub(crate) woken: Vec<f64>,
     /// The same of waits for a request or for work.
@@ -95,6 +97,7 @@ impl Row {
             (&mut self.waits, &other.waits),
             (&mut self.waited, &other.waited),
             (&mut self.woken, &other.woken),
+            (&mut self.serial, &other.serial),
             (&mut self.profile, &other.profile),
         ] {
             mine.resize(theirs.len().max(mine.len()), 0.0);

@@ -5,6 +5,7 @@ use crate::ledgers::polled::Polled;
 use crate::ledgers::row::Row;
 use crate::number::{count, finite, quotient, seconds};
 use crate::waits::groups::Groups;
+use crate::waits::helpers::Helpers;
 use crate::waits::requests::is_for_request;
 use crate::waits::wait_work::WaitWork;
 use kneepoint_vocab::units::Unit;
@@ -126,12 +127,17 @@ fn row(
         waits: vec![0.0; groups.list.len()],
         waited: vec![0.0; groups.list.len()],
         woken: vec![0.0; groups.list.len()],
+        serial: vec![0.0; groups.list.len()],
         profile: vec![0.0; functions.list.len()],
         ..Row::default()
     };
     let mut polled = Polled::of(trial, groups, stacks);
+    let helpers = Helpers::of(trial, stacks);
     add_cores(&mut row, &core, window);
     add_threads(&mut row, trial, window);
+    if let Some(group) = groups.serial(trial, clients) {
+        row.serial[group] = 1.0;
+    }
     let known = row.clients > 0.0;
     for fact in &trial.facts {
         match fact {
@@ -142,7 +148,10 @@ fn row(
                 row.generator_threads += quotient(seconds(task.cpu), seconds(task.over));
             }
             Fact::Tier { tier: Tier::Fallback } => row.shared_out = 1.0,
-            Fact::Wait(wait) => add_wait(&mut row, trial, wait, groups, window),
+            Fact::Wait(wait) => {
+                let mine = 1.0 - helpers.share(&wait.key);
+                add_wait(&mut row, trial, wait, groups, (window, mine));
+            }
             Fact::Stack(stack) if stack.kind == StackKind::OnCpu => {
                 if let Some(position) = functions.of(stack.stack) {
                     row.profile[position] += seconds(stack.weight);
@@ -195,20 +204,28 @@ fn waits_mostly(time: &ThreadTime) -> bool {
 
 /// Threads that serve no client and wait for work end many idle stretches without being what
 /// the cores waited for. Their charges are left uncharged, to be split over what the clients
-/// were blocked on meanwhile. Where the clients are not known all threads count alike.
-fn add_wait(row: &mut Row, trial: &TrialRecord, wait: &Wait, groups: &Groups, window: f64) {
+/// were blocked on meanwhile. Where the clients are not known all threads count alike, unless one
+/// does the work of all. Of a runtime's own threads, which may look like clients, none counts:
+/// `mine` is the part of the waits that is not theirs.
+fn add_wait(
+    row: &mut Row,
+    trial: &TrialRecord,
+    wait: &Wait,
+    groups: &Groups,
+    (window, mine): (f64, f64),
+) {
     let Some(group) = groups.of(trial, &wait.key) else { return };
-    let blocked = seconds(wait.blocked) / window;
+    let (blocked, ended) = (seconds(wait.blocked) / window, count(wait.count) / window);
     let client = wait.role == ThreadRole::Client;
-    row.waits[group] += count(wait.count) / window;
+    row.waits[group] += ended;
     row.waited[group] += blocked;
     if client {
-        row.blocked[group] += blocked;
+        row.blocked[group] += mine * blocked;
     }
-    if client || row.clients <= 0.0 || !groups.is_for_work(group, wait.key.reason) {
-        row.charged[group] += seconds(wait.idle_charged) / window;
-        row.woken[group] += count(wait.count) / window;
-    } else {
-        row.woken_for_work += count(wait.count) / window;
-    }
+    let alike = row.clients <= 0.0 && !row.serial.contains(&1.0);
+    let asked_for = client || alike || !groups.is_for_work(group, wait.key.reason);
+    let charged = if asked_for { mine } else { 0.0 };
+    row.charged[group] += charged * seconds(wait.idle_charged) / window;
+    row.woken[group] += charged * ended;
+    row.woken_for_work += (1.0 - charged) * ended;
 }

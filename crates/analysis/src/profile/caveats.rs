@@ -3,7 +3,7 @@
 use crate::number::tally;
 use crate::quality::collector::WHOLE;
 use kneepoint_vocab::findings::{Caveat, CaveatReason, Severity};
-use kneepoint_vocab::{Profile, RunRecord, StoppedBy, Tier};
+use kneepoint_vocab::{Profile, Ratio, RunRecord, StoppedBy, Tier};
 
 /// An account that leaves more than this part open is not one.
 const OPEN: f64 = 0.1;
@@ -52,7 +52,8 @@ pub(crate) fn caveats(reported: &Profile, record: &RunRecord) -> Vec<Caveat> {
         add(Note, CaveatReason::NoStacks);
     }
     if let Some(complete) = collector.stacks_complete.filter(|complete| complete.0 < COMPLETE) {
-        add(Warning, CaveatReason::CutStacks { complete });
+        let compiled = collector.stacks_cut_compiled.unwrap_or(Ratio(0.0));
+        add(Warning, CaveatReason::CutStacks { complete, compiled });
     }
     if !collector.losses.is_empty() {
         add(Note, CaveatReason::LostEvents { losses: collector.losses.clone() });

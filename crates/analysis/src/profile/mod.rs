@@ -22,7 +22,7 @@ use crate::named;
 use crate::number::{estimate, finite, mean, quotient, seconds, tally};
 use crate::quality::{collector, measured};
 use crate::waits::classify::classified;
-use crate::waits::groups::{Group, Groups};
+use crate::waits::groups::Groups;
 use crate::waits::pools::limited;
 use crate::waits::runtimes::told;
 use kneepoint_vocab::findings::{Cause, CauseKind, LineKind, ThreadsName};
@@ -229,7 +229,7 @@ impl Explained<'_> {
         add(LineKind::Running, ThreadsName::Running, None, &|row| row.system);
         add(LineKind::Runnable, ThreadsName::Runnable, None, &|row| row.runnable);
         let groups = &self.seen.groups.list;
-        let asleep = |group: &usize| is_asleep(&groups[*group], *group, row);
+        let asleep = |group: &usize| is_asleep(groups[*group].kind, *group, row);
         let mut shown: Vec<usize> = (0..groups.len())
             .filter(|group| row.waited[*group] >= least && !asleep(group))
             .collect();
@@ -252,9 +252,14 @@ impl Explained<'_> {
 }
 
 /// Whether threads that wait so have nothing to do, as timers and idle pools do: it is no lock or
-/// device, and they are seldom woken.
-fn is_asleep(what: &Group, group: usize, row: &Row) -> bool {
-    !is_blamed(what.kind) && row.waits[group] < SELDOM * row.waited[group]
+/// device, and they are seldom woken. Where waits are shared out and none is counted, all threads
+/// together have to be woken that seldom.
+fn is_asleep(kind: CauseKind, group: usize, row: &Row) -> bool {
+    let seldom = match row.shared_out > 0.0 {
+        true => row.switches < SELDOM * threads(row),
+        false => row.waits[group] < SELDOM * row.waited[group],
+    };
+    !is_blamed(kind) && seldom
 }
 
 /// Whether waits of this kind are somebody's fault.
@@ -281,4 +286,33 @@ pub(crate) fn saw_threads(record: &RunRecord) -> bool {
         })
         .collect();
     mean(&lived) > 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(switches: f64, waits: f64, shared_out: f64) -> Row {
+        Row {
+            system: 1.0,
+            waited: vec![7.0],
+            waits: vec![waits],
+            switches,
+            shared_out,
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn who_is_seldom_woken_is_asleep_and_a_lock_s_waiter_never() {
+        assert!(is_asleep(CauseKind::Other, 0, &row(9000.0, 69.0, 0.0)));
+        assert!(!is_asleep(CauseKind::Other, 0, &row(9000.0, 71.0, 0.0)));
+        assert!(!is_asleep(CauseKind::Lock, 0, &row(0.0, 0.0, 0.0)));
+    }
+
+    #[test]
+    fn where_no_wait_is_counted_the_switches_tell_who_is_asleep() {
+        assert!(!is_asleep(CauseKind::Other, 0, &row(9000.0, 0.0, 1.0)));
+        assert!(is_asleep(CauseKind::Other, 0, &row(79.0, 0.0, 1.0)));
+    }
 }

@@ -16,6 +16,8 @@ use kneepoint_vocab::{Disposition, Level, ProtocolName, RunRecord, StoppedBy, Ti
 
 /// A ledger at the focus level that leaves more than this open cannot be relied on.
 const OPEN: f64 = 0.05;
+/// A thread ledger that leaves more than this open knows nobody.
+const NOBODY: f64 = 0.999;
 /// A ledger that leaves more than this open deserves a word.
 const GAPING: f64 = 0.02;
 /// Idle time beyond this part of all cores that is charged to no wait deserves a word.
@@ -310,7 +312,7 @@ fn curve(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 }
 
 fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
-    use Severity::{Serious, Warning};
+    use Severity::{Note, Serious, Warning};
     let level = drawn.focus;
     let Some(ledger) = drawn.ledgers.iter().find(|ledger| ledger.level == level) else {
         if !drawn.sweep.curve.points.is_empty() && !drawn.imported() {
@@ -325,7 +327,9 @@ fn ledger(drawn: &Drawn<'_>, caveats: &mut Caveats) {
     }
     shared_out(drawn, ledger, caveats);
     let share = ledger.thread.unaccounted;
-    if share.0 > GAPING {
+    if share.0 > NOBODY {
+        caveats.add(Note, 0.1, CaveatReason::NoClientThreads { level });
+    } else if share.0 > GAPING {
         caveats.add(Warning, share.0, CaveatReason::ThreadLedgerOpen { share, level });
     }
 }
@@ -372,7 +376,8 @@ fn collector(drawn: &Drawn<'_>, caveats: &mut Caveats) {
         caveats.add(Note, 0.2, CaveatReason::NoStacks);
     }
     if let Some(complete) = collector.stacks_complete.filter(|complete| complete.0 < COMPLETE) {
-        caveats.add(Warning, 1.0 - complete.0, CaveatReason::CutStacks { complete });
+        let compiled = collector.stacks_cut_compiled.unwrap_or(Ratio(0.0));
+        caveats.add(Warning, 1.0 - complete.0, CaveatReason::CutStacks { complete, compiled });
     }
     if !collector.losses.is_empty() {
         let losses = collector.losses.clone();

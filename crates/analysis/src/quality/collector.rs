@@ -58,7 +58,7 @@ pub(crate) fn collector(
     let mut levels: BTreeMap<Level, Clocks> = BTreeMap::new();
     let mut losses: BTreeMap<String, u64> = BTreeMap::new();
     let mut tier: Option<Tier> = None;
-    let (mut taken, mut complete) = (0_u64, 0_u64);
+    let (mut taken, mut complete, mut compiled) = (0_u64, 0_u64, 0_u64);
     for trial in trials {
         for fact in &trial.facts {
             match fact {
@@ -79,6 +79,8 @@ pub(crate) fn collector(
                     taken = taken.saturating_add(stack.count);
                     if stacks.complete(stack.stack) {
                         complete = complete.saturating_add(stack.count);
+                    } else if stacks.ends_compiled(stack.stack) {
+                        compiled = compiled.saturating_add(stack.count);
                     }
                 }
                 _ => {}
@@ -103,6 +105,7 @@ pub(crate) fn collector(
         runnable_check: check(all.runnable, all.runnable_reference),
         stacks: taken,
         stacks_complete: (taken > 0).then(|| Ratio(quotient(count(complete), count(taken)))),
+        stacks_cut_compiled: (compiled > 0).then(|| Ratio(quotient(count(compiled), count(taken)))),
         losses: losses.into_iter().filter(|(_, lost)| *lost > 0).collect(),
     }
 }

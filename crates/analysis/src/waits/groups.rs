@@ -11,6 +11,7 @@ use super::objects::Objects;
 use super::pools::Pools;
 use super::processes::{Lock, PAGE, locks};
 use super::seen::{Seen, heaviest};
+use super::serial;
 use crate::frames::kernel_locks::{self, Class, Machinery};
 use crate::frames::names::{Catalogue, KERNEL};
 use crate::frames::naming::{LOCK, kernel_naming_frames, machinery, naming_frames, polled_names};
@@ -18,7 +19,8 @@ use crate::frames::stacks::Stacks;
 use crate::number::{count, seconds};
 use kneepoint_vocab::findings::{CauseKind, LineKind, Name, Place};
 use kneepoint_vocab::{
-    CauseKey, Fact, Frame, LockUse, StackKind, StackWeight, TrialRecord, Wait, WaitKey, WaitReason,
+    CauseKey, Clients, Fact, Frame, LockUse, StackKind, StackWeight, TrialRecord, Wait, WaitKey,
+    WaitReason,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +51,8 @@ pub(crate) struct Groups {
     known: Catalogue,
     /// Kernel locks by the first caller of those who wait or spin for them.
     kernel_callers: BTreeMap<String, usize>,
+    /// The group that stands for the one thread that does all the work, where there is such.
+    serial: Option<usize>,
 }
 
 impl Groups {
@@ -58,6 +62,7 @@ impl Groups {
         counted: Option<&TrialRecord>,
         stacks: &Stacks<'_>,
         pools: &Pools,
+        clients: Clients,
     ) -> Self {
         let mut notes = Notes { objects: Objects::build(trials, stacks), seen: BTreeMap::new() };
         for trial in trials {
@@ -77,7 +82,27 @@ impl Groups {
         let mut groups = unite(notes.seen, stacks, pools);
         groups.objects = notes.objects;
         groups.count_objects(trials);
+        if let Some(thread) = trials.iter().find_map(|trial| serial::thread(trial, clients)) {
+            groups.add_serial(thread, serial::code(trials, stacks, clients));
+        }
         groups
+    }
+
+    fn add_serial(&mut self, thread: &str, path: Vec<String>) {
+        self.serial = Some(self.list.len());
+        self.list.push(Group {
+            key: CauseKey::new(CauseKind::Thread, thread.to_owned(), String::new()),
+            kind: CauseKind::Thread,
+            line: LineKind::IdleThread,
+            name: Name::SerialThread(thread.to_owned()),
+            path,
+            objects: 0,
+        });
+    }
+
+    /// The group of the one thread that does the work of all clients, where `trial` shows such.
+    pub(crate) fn serial(&self, trial: &TrialRecord, clients: Clients) -> Option<usize> {
+        self.serial.filter(|_| serial::thread(trial, clients).is_some())
     }
 
     /// Objects are counted within one slice: a command is a new process in each, and the same lock
@@ -350,6 +375,7 @@ fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>, pools: &Pools) -> Grou
         objects: Objects::default(),
         known: stacks.known,
         kernel_callers: BTreeMap::new(),
+        serial: None,
     };
     for ((kind, _), united) in united {
         for node in &united.nodes {
@@ -400,7 +426,7 @@ fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> 
             let word = Some(word).filter(|word| MADE_OF_CONDITIONS.contains(word));
             Name::object(word.unwrap_or(CONDITION), place)
         }
-        Kind::Reason => reason_name(reason, &united.nodes),
+        Kind::Reason => reason_name(reason, &united.nodes, &path),
     };
     let (kind, line) = match kind {
         Kind::NamedLock | Kind::WholeLock | Kind::Lock => (CauseKind::Lock, LineKind::IdleLock),
@@ -484,8 +510,11 @@ const fn of_reason(reason: WaitReason) -> (CauseKind, LineKind) {
     }
 }
 
-/// A reason that says nothing goes by the system call.
-fn reason_name(reason: WaitReason, nodes: &[Node]) -> Name {
+/// A reason that says nothing goes by the system call, and a sleep by the function that sleeps.
+fn reason_name(reason: WaitReason, nodes: &[Node], path: &[String]) -> Name {
+    if let (WaitReason::Timer, Some(function)) = (reason, path.first()) {
+        return Name::sleep(function.clone());
+    }
     let call = nodes.iter().find_map(|node| match node {
         Node::Reason { reason: WaitReason::Other, syscall } if *syscall >= 0 => Some(*syscall),
         _ => None,

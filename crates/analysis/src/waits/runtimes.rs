@@ -16,15 +16,16 @@
 //! scheduler itself, on a stack of its own, goes the same way.
 
 use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
+use crate::frames::naming::is_interrupted;
 use crate::frames::stacks::Stacks;
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::{
-    CodeKind, Fact, Frame, RunRecord, StackId, StackKind, StackRecord, StackWeight, TrialRecord,
-    Wait, WaitKey,
+    CodeKind, Fact, Frame, RunRecord, StackId, StackKind, StackRecord, StackWeight, ThreadRole,
+    TrialRecord, Wait, WaitKey, WaitReason,
 };
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The record with every wait at a parking place told by what it was for, as far as stacks tell.
 pub(crate) fn told(record: &RunRecord) -> Cow<'_, RunRecord> {
@@ -158,9 +159,14 @@ fn begins(function: &str, prefixes: &[String]) -> bool {
 }
 
 /// One slice, as its stacks tell it.
+#[derive(Default)]
 struct Slice {
     /// By key, what the stacks of the parked threads themselves tell.
     own: BTreeMap<WaitKey, Weights>,
+    /// Keys of client threads of which no stack was taken,
+    unseen: BTreeSet<WaitKey>,
+    /// and what those of the others tell together.
+    alike: Weights,
     /// Keys of threads that the scheduler parked.
     parked: BTreeMap<WaitKey, u64>,
     /// What wakers tell, else those who spin.
@@ -179,8 +185,8 @@ impl Slice {
     }
 
     fn read(trial: &TrialRecord, stacks: &Stacks<'_>, causes: &mut Causes) -> Self {
-        let mut slice =
-            Self { own: BTreeMap::new(), parked: BTreeMap::new(), others: Weights::new() };
+        let mut slice = Self { unseen: of_clients(trial), ..Self::default() };
+        let clients = slice.unseen.clone();
         let weights = || {
             trial.facts.iter().filter_map(|fact| match fact {
                 Fact::Stack(stack) => Some(stack),
@@ -189,6 +195,9 @@ impl Slice {
         };
         let mut rows: Vec<&Parking> = Vec::new();
         for stack in weights().filter(|stack| stack.kind == StackKind::OffCpu) {
+            if let Some(key) = &stack.wait {
+                slice.unseen.remove(key);
+            }
             let Some((row, frames)) = parked(stacks.known, stacks.frames(stack.stack)) else {
                 continue;
             };
@@ -206,6 +215,11 @@ impl Slice {
                 None => {}
             }
         }
+        for (_, told) in slice.own.iter().filter(|(key, _)| clients.contains(key)) {
+            for (cause, weight) in told {
+                *slice.alike.entry(*cause).or_default() += weight;
+            }
+        }
         let Some(row) = rows.first() else { return slice };
         let mut tell = |stack: &StackWeight| {
             causes.cause(row, stacks.frames(stack.stack), stacks.complete(stack.stack))
@@ -217,6 +231,10 @@ impl Slice {
                 StackKind::OnCpu => &mut spinning,
                 StackKind::OffCpu => continue,
             };
+            let frames = stacks.frames(stack.stack);
+            if stack.kind == StackKind::Waker && is_interrupted(stacks.known, frames) {
+                continue;
+            }
             let woke = stack.wait.as_ref().is_none_or(|key| slice.parked.contains_key(key));
             if woke && let Some(cause) = tell(stack) {
                 *into.entry(cause).or_default() += stack.weight.0.max(1);
@@ -228,8 +246,12 @@ impl Slice {
         slice
     }
 
-    /// What is known of a key that is a parking place.
+    /// What is known of a key that is a parking place. Where no stack was taken of a client's, it
+    /// is one like those of the others.
     fn of_key(&self, key: &WaitKey) -> Option<&Weights> {
+        if self.unseen.contains(key) {
+            return Some(&self.alike).filter(|weights| !weights.is_empty());
+        }
         let own = self.own.get(key).filter(|_| !self.parked.contains_key(key));
         own.or_else(|| self.parked.contains_key(key).then_some(&self.others))
             .filter(|weights| !weights.is_empty())
@@ -310,6 +332,19 @@ impl Slice {
             Fact::Stack(StackWeight { weight: Nanos(weight), count, ..stack })
         }))
     }
+}
+
+fn is_futex(reason: WaitReason) -> bool {
+    matches!(reason, WaitReason::Futex { .. } | WaitReason::UserLock | WaitReason::Condition)
+}
+
+/// Keys of futex waits of client threads.
+fn of_clients(trial: &TrialRecord) -> BTreeSet<WaitKey> {
+    let keys = trial.facts.iter().filter_map(|fact| match fact {
+        Fact::Wait(wait) if wait.role == ThreadRole::Client => Some(&wait.key),
+        _ => None,
+    });
+    keys.filter(|key| is_futex(key.reason)).cloned().collect()
 }
 
 /// A wait as several, by object.

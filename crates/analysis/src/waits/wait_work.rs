@@ -22,9 +22,9 @@
 //! of kernel work, whichever call it is in.
 
 use crate::frames::names::{Catalogue, in_kernel};
-use crate::frames::naming::{begins_in_machinery, naming_frames, wakes_by_manager};
+use crate::frames::naming::{begins_in_machinery, is_interrupted, naming_frames, wakes_by_manager};
 use crate::frames::stacks::{Function, Stacks, function_of, kernel_entry};
-use crate::number::seconds;
+use crate::number::{count, seconds};
 use crate::waits::groups::Groups;
 use crate::waits::held::Held;
 use crate::waits::requests::is_request_key;
@@ -78,7 +78,7 @@ impl WaitWork {
                         if let Some(group) = groups.of(trial, &wait.key)
                             && is_futex(wait.key.reason)
                         {
-                            *seen.futex.entry(Some(group)).or_default() += seconds(wait.blocked);
+                            *seen.futex.entry(Some(group)).or_default() += count(wait.count);
                         }
                     }
                     _ => {}
@@ -199,7 +199,7 @@ impl Seen {
             *self.managed.entry(Some(group)).or_default() += weight;
             return;
         }
-        if wakes_by_manager(stacks.known, frames) {
+        if wakes_by_manager(stacks.known, frames) || is_interrupted(stacks.known, frames) {
             return;
         }
         let whose = match clients {
@@ -242,7 +242,8 @@ fn spinning(known: Catalogue, frames: &[Frame]) -> Option<Function> {
 fn machinery_caller(known: Catalogue, frames: &[Frame]) -> Option<String> {
     let in_futex = entry(known, frames).is_none_or(|entry| known.is_waiting_call(&entry));
     let begins = in_futex && begins_in_machinery(known, frames);
-    begins.then(|| naming_frames(known, frames).into_iter().next()).flatten()
+    let caller = begins.then(|| naming_frames(known, frames).into_iter().next()).flatten();
+    caller.filter(|caller| !known.is_plumbing(caller))
 }
 
 /// The way into the kernel, where the stack is in it.

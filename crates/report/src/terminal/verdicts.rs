@@ -4,8 +4,8 @@ use super::line::{Line, Style, wrap};
 use crate::number;
 use crate::text;
 use crate::words::{self, Axis};
-use kneepoint_vocab::findings::{Cause, Effect, HolderState, Verdict};
-use kneepoint_vocab::{Findings, Unit, VariantRole};
+use kneepoint_vocab::findings::{Cause, Charge, Effect, HolderState, Verdict};
+use kneepoint_vocab::{Findings, Ratio, Unit, VariantRole};
 
 /// Below this width a share or a ratio has a line of its own.
 const NARROW: usize = 60;
@@ -128,6 +128,11 @@ fn callers(cause: &Cause) -> String {
 /// cured with that one, and needs no line for it.
 fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line> {
     let mut parts = Vec::new();
+    if let Charge::Wait { wait } = &cause.evidence.charge {
+        let share = |share: Ratio| number::plain_percent(share);
+        parts.extend(wait.convoy.map(|part| format!("a convoy {}", share(part))));
+        parts.extend(wait.after_wake.map(|part| format!("a herd {}", share(part))));
+    }
     if let Some(waits) = &cause.waits {
         parts.push(format!("{} waits/s", number::rate(waits).value));
     }

@@ -5,7 +5,7 @@ use super::limits::{bottleneck, remedy, saturated_thread};
 use super::stalls::stalled;
 use crate::number::sentence;
 use kneepoint_vocab::findings::{CaveatReason, Disturbance, Regimes, Stall, Unseen};
-use kneepoint_vocab::{Estimate, Level, Ratio, Seconds};
+use kneepoint_vocab::{Estimate, Level, Ratio, Seconds, Unit};
 
 /// Of a run, in one sentence.
 pub(crate) fn of_run(reason: &CaveatReason) -> String {
@@ -52,6 +52,7 @@ pub(crate) fn of_run(reason: &CaveatReason) -> String {
         Is::SmallMachine { cores } => small_machine(*cores),
         Is::NoLedger => fixed(NO_LEDGER),
         Is::CoreLedgerOpen { share, level } => left_open("core", *share, *level),
+        Is::NoClientThreads { level } => no_client_threads(*level),
         Is::ThreadLedgerOpen { share, level } => left_open("thread", *share, *level),
         Is::Unaccounted { share } => {
             format!("{} of all core-time is not accounted for.", sentence::percent(*share))
@@ -66,14 +67,10 @@ pub(crate) fn of_run(reason: &CaveatReason) -> String {
         Is::FallbackCollector => fixed(FALLBACK),
         Is::ClocksDiffer { off, level, per_wait } => clocks_differ(*off, *level, *per_wait),
         Is::NoStacks => fixed(NO_STACKS),
-        Is::CutStacks { complete } => cut_stacks(*complete),
+        Is::CutStacks { complete, compiled } => cut_stacks(*complete, *compiled),
         Is::LostEvents { losses } => lost_events(losses),
         Is::CollectorCosts { ratio } => collector_costs(ratio),
-        Is::Thinned { covered } => format!(
-            "The collector watched {} of the time: where threads switch often, watching all of it \
-             would slow them. Ledgers and causes are of that part; throughput is of all.",
-            crate::number::plain_percent(*covered)
-        ),
+        Is::Thinned { covered } => thinned(*covered),
         Is::NoThreads => fixed("No thread was seen: there is nothing to tell."),
         Is::SingleWindow => fixed("A single window: no number has an interval; watch longer."),
         Is::ShortWatch => fixed("Less than a second was seen: watch longer with --seconds."),
@@ -270,6 +267,19 @@ fn small_machine(cores: u32) -> String {
     format!("This machine has {cores}: what shows only on more cores cannot be seen here.")
 }
 
+fn thinned(covered: Ratio) -> String {
+    format!(
+        "The collector watched {} of the time: where threads switch often, watching all of it \
+         would slow them. Ledgers and causes are of that part; throughput is of all.",
+        crate::number::plain_percent(covered)
+    )
+}
+
+fn no_client_threads(level: Level) -> String {
+    let at = clients(level);
+    format!("No thread was seen to serve one client at {at}: what a client waits for is not known.")
+}
+
 fn left_open(ledger: &str, share: Ratio, level: Level) -> String {
     format!(
         "The {ledger} ledger leaves {} of all {ledger}-time open at {}.",
@@ -362,10 +372,16 @@ fn clocks_differ(off: Ratio, level: Level, per_wait: Option<Seconds>) -> String 
     )
 }
 
-fn cut_stacks(complete: Ratio) -> String {
+fn cut_stacks(complete: Ratio, compiled: Ratio) -> String {
+    let how = match compiled.get() > 0.5 * (1.0 - complete.get()) {
+        true => {
+            "; most end in code compiled at run time: start Java with -XX:+PreserveFramePointer"
+        }
+        false => "",
+    };
     format!(
         "Only {} of the stacks reach the outermost frame; names from cut stacks may be those of \
-         inner functions.",
+         inner functions{how}.",
         sentence::percent(complete)
     )
 }

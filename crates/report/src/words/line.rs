@@ -1,6 +1,6 @@
 //! Words for lines of the ledgers.
 
-use kneepoint_vocab::findings::{CoreName, ThreadName, ThreadsName};
+use kneepoint_vocab::findings::{CoreName, Name, ThreadName, ThreadsName};
 
 /// A line of the core ledger: what it counts.
 pub(crate) fn core(name: &CoreName) -> String {
@@ -18,7 +18,7 @@ pub(crate) fn beside_kind(name: &CoreName) -> String {
     match name {
         CoreName::Useful => "operations at their least CPU".to_owned(),
         CoreName::OtherFunctions => brief(name),
-        CoreName::Wait { name } => format!("waiting for {name}"),
+        CoreName::Wait { name } => waiting("waiting for", name),
         CoreName::OtherWaits => "waiting for other waits".to_owned(),
         other => core(other),
     }
@@ -28,7 +28,7 @@ pub(crate) fn beside_kind(name: &CoreName) -> String {
 pub(crate) fn brief(name: &CoreName) -> String {
     let fixed = match name {
         CoreName::Function { name, .. } => return name.to_string(),
-        CoreName::Wait { name } => return format!("idle for {name}"),
+        CoreName::Wait { name } => return waiting("idle for", name),
         CoreName::Useful => "useful",
         CoreName::OtherFunctions => "other functions",
         CoreName::SpreadFunctions => "extra CPU, spread over functions",
@@ -64,7 +64,7 @@ pub(crate) fn thread(name: &ThreadName) -> String {
     let fixed = match name {
         ThreadName::Function { name, says_all: true } => return name.to_string(),
         ThreadName::Function { name, .. } => return format!("in {name}"),
-        ThreadName::Wait { name } => return format!("blocked on {name}"),
+        ThreadName::Wait { name } => return waiting("blocked on", name),
         ThreadName::Running => "running",
         ThreadName::RunningElsewhere => "running elsewhere",
         ThreadName::Runnable => "waiting for a core",
@@ -78,7 +78,7 @@ pub(crate) fn thread(name: &ThreadName) -> String {
 /// What threads of a profile do.
 pub(crate) fn threads(name: &ThreadsName) -> String {
     let fixed = match name {
-        ThreadsName::Wait { name } => return format!("waiting for {name}"),
+        ThreadsName::Wait { name } => return waiting("waiting for", name),
         ThreadsName::Running => "running",
         ThreadsName::Runnable => "waiting for a core",
         ThreadsName::NoRequest => "waiting for requests or other processes",
@@ -88,10 +88,18 @@ pub(crate) fn threads(name: &ThreadsName) -> String {
     fixed.to_owned()
 }
 
+/// A wait by its name; nobody waits for a sleep of their own.
+fn waiting(how: &str, name: &Name) -> String {
+    match name.sleeps_in() {
+        Some(function) => format!("asleep in {function}"),
+        None => format!("{how} {name}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_vocab::findings::{Name, Place};
+    use kneepoint_vocab::findings::Place;
 
     #[test]
     fn a_line_is_worded_for_where_it_stands() {
@@ -99,6 +107,8 @@ mod tests {
         assert_eq!((core(&wait), beside_kind(&wait)), {
             ("idle for mutex in f".to_owned(), "waiting for mutex in f".to_owned())
         });
+        let sleep = CoreName::Wait { name: Name::sleep("await_slot") };
+        assert_eq!(beside_kind(&sleep), "asleep in await_slot");
         assert_eq!(core(&CoreName::OtherFunctions), "extra CPU over other functions");
         assert_eq!(beside_kind(&CoreName::OtherFunctions), "other functions");
         assert_eq!(brief(&CoreName::Unused), "idle for want of clients");

@@ -33,7 +33,7 @@ pub(crate) use trust::{Trust, TrustWord, overhead, trust};
 
 use crate::number;
 use kneepoint_vocab::findings::{
-    Cause, CauseKind, Curve, Effect, LineKind, Severity, Shape, TreatedCurve, Verdict,
+    Cause, CauseKind, Charge, Curve, Effect, LineKind, Severity, Shape, TreatedCurve, Verdict,
 };
 use kneepoint_vocab::{CodeKind, Findings, Level, Proven, Tier, VariantRole};
 
@@ -175,7 +175,10 @@ pub(crate) fn word_of(cause: &Cause) -> &'static str {
         Some(CodeKind::Spin) => "spin",
         Some(CodeKind::Atomic) => "cache line",
         Some(CodeKind::Memory) => "memory",
-        Some(CodeKind::Other) | None => cause_word(cause.kind),
+        Some(CodeKind::Other) | None => match &cause.evidence.charge {
+            Charge::Wait { wait } if wait.polls => "polling",
+            _ => cause_word(cause.kind),
+        },
     }
 }
 

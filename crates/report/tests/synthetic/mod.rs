@@ -309,6 +309,7 @@ fn collector() -> Collector {
         runnable_check: Some(Ratio(1.012)),
         stacks: 48_211,
         stacks_complete: Some(Ratio(0.983)),
+        stacks_cut_compiled: None,
         losses: vec![("stack records".to_owned(), 12), ("wait map full".to_owned(), 0)],
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Recipe;
 use super::variants::{self, Baseline};
+use crate::environment::PRELOAD;
 use crate::treatment::Treatment;
 use std::collections::BTreeSet;
 
@@ -62,7 +63,9 @@ impl Recipe {
 /// What a variant changes.
 fn keys(variant: &Treatment) -> BTreeSet<String> {
     let scheduling = variant.scheduling.pairs().into_iter().map(|(key, _)| key.to_owned());
-    let all = variant.set.keys().chain(variant.environment.keys()).cloned();
+    // Libraries that are loaded first are had together.
+    let variables = variant.environment.keys().filter(|name| *name != PRELOAD);
+    let all = variant.set.keys().chain(variables).cloned();
     all.chain(scheduling).collect()
 }
 
@@ -92,6 +95,17 @@ mod tests {
         assert_eq!(recipe.scheduling_of(second).nice, Some(5));
         assert!(recipe.settings_of(second)["run"].contains("echo 2"));
         let plan = first.variant_plan();
+        assert_eq!(plan.changes, recipe.treatments[1].variant_plan().changes);
+    }
+
+    #[test]
+    fn libraries_that_are_loaded_first_are_had_together() {
+        let mut recipe = command(&["one: LD_PRELOAD=libm.so.6", "two: LD_PRELOAD=libc.so.6"]);
+        recipe.add_cross("one,two").unwrap();
+        let settings = recipe.settings_of(&recipe.treatments[2]);
+        let (second, first) = settings["environment"].split_once(':').unwrap();
+        assert!(second.contains("libc") && first.contains("libm"), "{settings:?}");
+        let plan = recipe.treatments[2].variant_plan();
         assert_eq!(plan.changes, recipe.treatments[1].variant_plan().changes);
     }
 

@@ -225,6 +225,11 @@ pub enum CaveatReason {
         /// Where.
         level: Level,
     },
+    /// No thread was seen to serve one client, so that there is no thread ledger.
+    NoClientThreads {
+        /// Where.
+        level: Level,
+    },
     /// A level's throughput was not of one piece.
     UnsteadyLevel {
         /// The level.
@@ -266,6 +271,8 @@ pub enum CaveatReason {
     CutStacks {
         /// This share of them.
         complete: Ratio,
+        /// This share ends in code of a just-in-time compiler instead.
+        compiled: Ratio,
     },
     /// The collector lost events.
     LostEvents {

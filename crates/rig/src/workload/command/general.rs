@@ -32,12 +32,17 @@ pub(super) fn rate(printed: &str) -> Result<Option<f64>, String> {
     let before = Regex::new(&format!(
         r"(?i)(?:^|[^\w])(?:throughput|{RATE})\s*(?:\([^)]*\))?\s*[:=]\s*{NUMBER}{AFTER}"
     ));
-    let (Ok(behind), Ok(before)) = (behind, before) else {
+    let alone = Regex::new(&format!(r"(?i)^\s*(?:throughput|{RATE})\s+{NUMBER}()\s*$"));
+    let (Ok(behind), Ok(before), Ok(alone)) = (behind, before, alone) else {
         return Err("the patterns of figures are no regular expressions".to_owned());
     };
     let mut found: Vec<Figure> = Vec::new();
     for line in printed.split(['\n', '\r']) {
         for captures in behind.captures_iter(line) {
+            take(&mut found, &captures)?;
+        }
+        // Without a sign between the two they are a pair only where nothing else is there.
+        for captures in alone.captures_iter(line) {
             take(&mut found, &captures)?;
         }
         // A unit that is not known may be one of bytes or of time.
@@ -106,6 +111,8 @@ mod tests {
             ("throughput: 3K", 3000.0),
             ("Requests/sec: 77", 77.0),
             ("tps (overall): 8", 8.0),
+            ("requests/s 1354337.5\n", 1_354_337.5),
+            ("  Throughput  12", 12.0),
             ("100 queries per second", 100.0),
             ("progress\r50 ops/s\r50 ops/s\n", 50.0),
             ("0 ops/s", 0.0),
@@ -127,6 +134,8 @@ mod tests {
             "took 3.1 s",
             "p99 5 ms",
             "v1.2 tpsx",
+            "ops/s 12 13",
+            "max ops/s 12",
         ] {
             assert_eq!(rate(printed), Ok(None), "{printed}");
         }

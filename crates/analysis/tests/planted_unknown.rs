@@ -1,0 +1,143 @@
+//! Programs in which no thread is known to serve one client: event loops, runtimes with tasks of
+//! their own.
+
+mod common;
+
+use common::*;
+use kneepoint_analysis::analyse;
+use kneepoint_vocab::findings::{CauseKind, CaveatReason, Name};
+use kneepoint_vocab::units::Nanos;
+use kneepoint_vocab::*;
+
+/// All threads serve nobody that is known.
+fn unknown(record: &mut RunRecord) {
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        match fact {
+            Fact::ThreadTime(time) => time.role = Some(ThreadRole::Other),
+            Fact::Wait(wait) => wait.role = ThreadRole::Other,
+            _ => {}
+        }
+    }
+}
+
+fn waits_are(record: &mut RunRecord, reason: WaitReason) {
+    for key in wait_keys(record) {
+        *key = WaitKey { reason, object: 0, object_name: None, syscall: 202 };
+    }
+}
+
+/// One core's worth of work whatever the clients, and helpers that end idle stretches.
+fn one_core(clients: u32) -> Cell {
+    match clients {
+        1 => Cell { throughput: 600.0, system: 0.6, idle_uncharged: 1.4, ..Cell::default() },
+        _ => Cell {
+            throughput: 950.0,
+            system: 0.95,
+            idle_lock: 0.4,
+            idle_uncharged: 0.65,
+            blocked: 9.0,
+            waits: 12.0,
+            ..Cell::default()
+        },
+    }
+}
+
+fn with_busiest(cpu: u64) -> RunRecord {
+    let mut record = empty(&[1, 2, 4], 4);
+    sweep(&mut record, 5, one_core);
+    waits_are(&mut record, WaitReason::Condition);
+    unknown(&mut record);
+    for trial in &mut record.trials {
+        trial.facts.push(Fact::Task(TaskCpu {
+            owner: TaskOwner::System,
+            name: "loop".to_owned(),
+            tid: 7,
+            cpu: Nanos(cpu),
+            over: Nanos(1_000_000_000),
+        }));
+    }
+    record
+}
+
+#[test]
+fn one_thread_that_does_the_work_of_all_is_the_cause() {
+    let findings = analyse(&with_busiest(940_000_000));
+    let first = &findings.causes[0];
+    // A thread that has no more to give at all is called so.
+    assert_eq!(first.name, Name::SaturatedThread("loop".to_owned()));
+    let waits_for = first.evidence.served_by.as_ref().map(|by| by.waits_for.clone());
+    assert_eq!(waits_for, Some(Name::SerialThread("loop".to_owned())));
+    assert!(first.kind == CauseKind::Thread && first.share.value.0 > 0.95, "{:?}", first.share);
+    let findings = analyse(&with_busiest(870_000_000));
+    assert_eq!(findings.causes[0].name, Name::SerialThread("loop".to_owned()));
+    assert_eq!(findings.causes[0].path.first().map(String::as_str), Some("work"));
+    assert!(says(&findings, |one| matches!(one, CaveatReason::NoClientThreads { .. })));
+    assert!(!says(&findings, |one| matches!(one, CaveatReason::ThreadLedgerOpen { .. })));
+}
+
+#[test]
+fn a_thread_that_does_a_part_of_the_work_or_waits_itself_is_none() {
+    for cpu in [500_000_000, 740_000_000] {
+        let findings = analyse(&with_busiest(cpu));
+        let serial = |cause: &kneepoint_vocab::findings::Cause| {
+            matches!(cause.name, Name::SerialThread(_) | Name::SaturatedThread(_))
+        };
+        assert!(!findings.causes.iter().any(serial), "{cpu}");
+    }
+}
+
+/// A lock that clients wait for, and a thread that sleeps and ends as many idle stretches.
+fn beside_a_sleeper(function: &str, role: ThreadRole) -> RunRecord {
+    let mut record = empty(&[1, 2], 2);
+    let frame = |function: &str| Frame { function: function.to_owned(), module: "app".to_owned() };
+    let frames = vec![frame("usleep"), frame(function)];
+    record.stacks.push(StackRecord { id: StackId(9), frames, ..record.stacks[0].clone() });
+    sweep(&mut record, 5, |clients| {
+        let cell = locked(clients);
+        Cell { idle_lock: cell.idle_lock / 2.0, idle_uncharged: cell.idle_uncharged, ..cell }
+    });
+    unknown(&mut record);
+    let timer = WaitKey { reason: WaitReason::Timer, object: 0, object_name: None, syscall: 35 };
+    for trial in record.trials.iter_mut().filter(|trial| trial.id.level.clients > 1) {
+        for fact in &mut trial.facts {
+            if let Fact::CoreTime(core) = fact {
+                core.idle = Nanos(core.idle.0 + 650_000_000);
+            }
+        }
+        trial.facts.push(Fact::Wait(Wait {
+            role,
+            name: "app".to_owned(),
+            key: timer.clone(),
+            blocked: Nanos(990_000_000),
+            count: 100,
+            longest: Nanos(10_000_000),
+            idle_charged: Nanos(650_000_000),
+            holders: Holders::default(),
+        }));
+        trial.facts.push(Fact::Stack(StackWeight {
+            kind: StackKind::OffCpu,
+            stack: StackId(9),
+            wait: Some(timer.clone()),
+            weight: Nanos(990_000_000),
+            count: 10,
+        }));
+    }
+    record
+}
+
+#[test]
+fn nobody_waits_for_a_runtime_s_own_threads() {
+    let share = |function: &str, role| {
+        let findings = analyse(&beside_a_sleeper(function, role));
+        let lock = findings.causes.iter().find(|cause| cause.kind == CauseKind::Lock).unwrap();
+        let sleeps = findings.causes.iter().any(|cause| cause.name.sleeps_in().is_some());
+        (lock.share.value.0, sleeps)
+    };
+    // One of the program's own may be what others wait for.
+    let (lock, sleeps) = share("pause_a_little", ThreadRole::Other);
+    assert!(sleeps && lock < 0.6, "{lock}");
+    for role in [ThreadRole::Other, ThreadRole::Client] {
+        let (lock, sleeps) = share("runtime.sysmon", role);
+        assert!(!sleeps && lock > 0.8, "{lock} as {role:?}");
+    }
+}
