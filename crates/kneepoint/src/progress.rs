@@ -79,8 +79,9 @@ struct Reported<'a> {
 }
 
 impl Reported<'_> {
-    /// ` 42 %   51 s left  last 6.81k transactions/s  baseline at 2 clients` in at most so many columns:
-    /// what finds no room is left out or cut at the end of a word, the least important first.
+    /// ` 42 %   51 s left  last 6.81k transactions/s  baseline at 2 clients` in at most so many
+    /// columns: what finds no room is left out or cut at the end of a word, the least important
+    /// first.
     fn within(&self, room: usize) -> String {
         let percent = self.done.0.saturating_mul(100).checked_div(self.total.0).unwrap_or(0);
         let left = self.total.0.saturating_sub(self.done.0).div_ceil(1_000_000_000);
@@ -151,8 +152,8 @@ mod tests {
         for room in 0..120 {
             let text = reported(20, doing, Some(8030.0), room);
             assert!(text.chars().count() <= room.max(18), "{room}: {text}");
-            let words = "25 % 60 s left last 8.03k/s 8.03k transactions/s … private private… page page… \
-                         caches at 16 clients";
+            let words = "25 % 60 s left last 8.03k/s 8.03k transactions/s … private private… \
+                         page page… caches at 16 clients";
             let known = |word: &str| words.split(' ').any(|known| known == word);
             assert!(text.split_whitespace().all(known), "{room}: {text}");
         }
