@@ -9,8 +9,8 @@
 use crate::regular::{self, MOST_LINES, MOST_WHOLE};
 use crate::sums::{self, Summing};
 use kneepoint_vocab::{
-    Disposition, EndFile, FileSum, Host, Plan, RunEnd, RunRecord, StackRecord, TrialId,
-    TrialRecord, VariantStart,
+    Disposition, EndFile, FileSum, Host, Plan, ProtocolName, RunEnd, RunRecord, StackRecord,
+    TrialId, TrialRecord, VariantStart,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,6 +139,9 @@ pub struct Store {
     stacks: Lines,
     wholes: BTreeMap<String, FileSum>,
     written: u32,
+    /// Whether it waits for the disk. A profile does not: what else writes there, the watched
+    /// system above all, would make it late by seconds, and it is soon taken again.
+    waits: bool,
 }
 
 impl Store {
@@ -184,6 +187,7 @@ impl Store {
             wholes: BTreeMap::new(),
             directory: directory.to_owned(),
             written: 0,
+            waits: plan.protocol != ProtocolName::Profile,
         };
         let plan_text = toml::to_string(plan).map_err(io::Error::other);
         store.whole(PLAN, plan_text.map(String::into_bytes))?;
@@ -215,6 +219,7 @@ impl Store {
             stacks: file(STACKS)?,
             wholes: [PLAN, HOST].into_iter().map(whole).collect::<Result<_, _>>()?,
             directory: directory.to_owned(),
+            waits: true,
         };
         for name in [END.to_owned(), draft(END), draft(TRIALS)] {
             match fs::remove_file(directory.join(&name)) {
@@ -254,7 +259,7 @@ impl Store {
                 out.extend_from_slice(line);
             }
         }
-        write_whole(&self.directory, TRIALS, &out)?;
+        write_whole(&self.directory, TRIALS, &out, true)?;
         Lines::reopen(&path)
     }
 
@@ -278,11 +283,12 @@ impl Store {
         // Verdicts rest on these proofs.
         self.variants
             .append(start)
-            .and_then(|()| self.variants.file.sync_data())
+            .and_then(|()| self.on_disk(&self.variants))
             .map_err(|source| self.failed(VARIANTS, source))
     }
 
-    /// Appends a trial and the stacks first seen in it, and waits until both are on disk.
+    /// Appends a trial and the stacks first seen in it, and waits until both are on disk, unless
+    /// it is of a profile.
     ///
     /// # Errors
     /// Where a file cannot be written.
@@ -293,14 +299,15 @@ impl Store {
         }
         self.trials
             .append(trial)
-            .and_then(|()| self.stacks.file.sync_data())
-            .and_then(|()| self.trials.file.sync_data())
+            .and_then(|()| self.on_disk(&self.stacks))
+            .and_then(|()| self.on_disk(&self.trials))
             .map_err(|source| self.failed(TRIALS, source))?;
         self.written += 1;
         Ok(())
     }
 
-    /// Writes how the run ended and what the files hold, and waits until all is on disk.
+    /// Writes how the run ended and what the files hold, and waits until all is on disk, as for a
+    /// trial.
     ///
     /// # Errors
     /// Where the file cannot be written.
@@ -309,7 +316,7 @@ impl Store {
         for (name, lines) in
             [(VARIANTS, &self.variants), (TRIALS, &self.trials), (STACKS, &self.stacks)]
         {
-            lines.file.sync_data().map_err(|source| self.failed(name, source))?;
+            self.on_disk(lines).map_err(|source| self.failed(name, source))?;
             files.insert(name.to_owned(), lines.held.clone().sum());
         }
         self.whole(END, to_json(&EndFile { end: end.clone(), files }))
@@ -317,12 +324,16 @@ impl Store {
 
     fn whole(&mut self, name: &str, bytes: io::Result<Vec<u8>>) -> Result<(), StoreError> {
         let written = bytes.and_then(|bytes| {
-            write_whole(&self.directory, name, &bytes)?;
+            write_whole(&self.directory, name, &bytes, self.waits)?;
             Ok(sums::of(&bytes))
         });
         let sum = written.map_err(|source| self.failed(name, source))?;
         self.wholes.insert(name.to_owned(), sum);
         Ok(())
+    }
+
+    fn on_disk(&self, lines: &Lines) -> io::Result<()> {
+        if self.waits { lines.file.sync_data() } else { Ok(()) }
     }
 
     fn failed(&self, name: &str, source: io::Error) -> StoreError {
@@ -362,14 +373,15 @@ fn make(directory: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Writes a file beside its final place, then renames it there, for good: the directory's entry
-/// is on disk too.
-fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file beside its final place, then renames it there; where it `waits`, for good: the
+/// directory's entry is on disk too.
+fn write_whole(directory: &Path, name: &str, bytes: &[u8], waits: bool) -> io::Result<()> {
     let draft = directory.join(draft(name));
+    let on_disk = |file: &File| if waits { file.sync_all() } else { Ok(()) };
     let written = File::create_new(&draft)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| on_disk(&file)))
         .and_then(|()| fs::rename(&draft, directory.join(name)))
-        .and_then(|()| File::open(directory)?.sync_all());
+        .and_then(|()| on_disk(&File::open(directory)?));
     if written.is_err() {
         // The first error is the one worth reporting.
         let _ = fs::remove_file(&draft);

@@ -6,6 +6,7 @@ use super::Level;
 use super::generator::Hand;
 use super::table::{agree, pooled, shown};
 use anyhow::{Context, Result};
+use kneepoint_rig::priority::raise_other;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +26,9 @@ const TURNS: u32 = 3;
 /// Reports of a second that reaches further than this into another window do not count.
 const EDGE: f64 = 0.3;
 /// Beside the windows: what it takes to attach and to report, each time.
-const AROUND: u32 = 3;
+const AROUND: u32 = 5;
+/// Until a process that was started leads a session of its own.
+const BEGINS: Duration = Duration::from_millis(30);
 
 /// The least that may be left of the throughput, by tier.
 const LEAST_FULL: f64 = 0.95;
@@ -108,12 +111,18 @@ impl Profiled {
                     let from = begun.elapsed().as_secs_f64();
                     let busy = watched(program, server, watch)?;
                     let to = begun.elapsed().as_secs_f64();
-                    self.cores.entry(watch).or_default().extend(busy);
-                    windows.push(Window { watch, from, to });
+                    windows.push((Window { watch, from, to }, busy));
                 }
             }
             Ok(windows)
         })?;
+        // What comes after the generator has ended saw a server without work.
+        let ended = seconds.last().map_or(0.0, |(at, _)| *at);
+        let within: Vec<_> = windows.into_iter().filter(|(it, _)| it.to <= ended).collect();
+        for (window, busy) in &within {
+            self.cores.entry(window.watch).or_default().extend(*busy);
+        }
+        let windows: Vec<Window> = within.into_iter().map(|(window, _)| window).collect();
         for turn in windows.chunks(Watch::ALL.len()) {
             let of = |watch| turn.iter().copied().find(|it| it.watch == watch);
             let Some(alone) = of(Watch::Nothing).and_then(|it| it.rate(&seconds)) else {
@@ -137,14 +146,22 @@ fn watched(program: &Path, server: u32, watch: Watch) -> Result<Option<f64>> {
         return Ok(None);
     }
     let folder = tempfile::tempdir()?;
-    let output = Command::new(program)
+    // The server has been raised above all else; what is started from a terminal beside one that
+    // has not gets its share as this does.
+    let child = Command::new("setsid")
+        .arg(program)
         .args(["profile", "--json", "--pid", &server.to_string()])
         .args(["--seconds", &WINDOW.to_string(), "--tier", watch.words()])
         .arg("--out")
         .arg(folder.path().join("profile"))
         .stdin(Stdio::null())
-        .output()
-        .with_context(|| program.display().to_string())?;
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("setsid")?;
+    sleep(BEGINS);
+    raise_other(child.id());
+    let output = child.wait_with_output()?;
     let found: Value = serde_json::from_slice(&output.stdout).with_context(|| {
         let said = String::from_utf8_lossy(&output.stderr);
         format!("profile: {}: {}", output.status, said.trim())

@@ -197,6 +197,37 @@ mod tests {
     }
 
     #[test]
+    fn what_a_deferred_call_is_wrapped_in_names_nothing() {
+        let frames = stack(&[
+            ("sync.(*Mutex).Unlock", "app"),
+            ("main.(*ledger).post.deferwrap1", "app"),
+            ("main.(*ledger).post", "app"),
+        ]);
+        assert_eq!(naming_frames(known(), &frames), ["main.(*ledger).post"]);
+    }
+
+    #[test]
+    fn java_s_synchronizers_are_told_apart_where_stacks_are_cut() {
+        let of = |function: &str| {
+            let frames = stack(&[(function, "[anonymous]")]);
+            machinery(known(), &frames)
+        };
+        let queued = "java.util.concurrent.locks.AbstractQueuedSynchronizer";
+        assert_eq!(of(&format!("{queued}.acquire")), "j.u.c. lock");
+        assert_eq!(of(&format!("{queued}.acquireSharedInterruptibly")), "condition");
+        assert_eq!(of(&format!("{queued}$ConditionObject.await")), "condition");
+    }
+
+    #[test]
+    fn who_was_interrupted_woke_nobody() {
+        let wakes = [("futex_wake", KERNEL), ("__x64_sys_futex", KERNEL), ("unlock", "app")];
+        assert!(!is_interrupted(known(), &stack(&wakes)));
+        let timer = [("hrtimer_interrupt", KERNEL), ("asm_sysvec_apic_timer_interrupt", KERNEL)];
+        let whole: Vec<_> = timer.into_iter().chain(wakes).collect();
+        assert!(is_interrupted(known(), &stack(&whole)));
+    }
+
+    #[test]
     fn a_lock_inside_the_c_library_is_named_by_what_it_guards() {
         let frames = stack(&[
             ("__lll_lock_wait_private", "libc.so.6"),

@@ -168,6 +168,27 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_that_a_runtime_begins_is_whole() {
+        let record = |id: u32, outermost: (&str, &str)| StackRecord {
+            id: StackId(id),
+            frames: stack(&[("work", "app"), outermost]),
+            truncated: true,
+            code: CodeKind::Other,
+            sources: Vec::new(),
+            modules: Vec::new(),
+        };
+        let records = [
+            record(0, ("runtime.goexit.abi0", "app")),
+            record(1, ("serve", "app")),
+            record(2, ("Shop.serve", COMPILED)),
+        ];
+        let stacks = Stacks::new(&records, known());
+        assert!(stacks.complete(StackId(0)));
+        assert!(!stacks.complete(StackId(1)) && !stacks.ends_compiled(StackId(1)));
+        assert!(!stacks.complete(StackId(2)) && stacks.ends_compiled(StackId(2)));
+    }
+
+    #[test]
     fn time_in_a_lock_s_own_function_is_that_lock_s() {
         let of = |frames: &[(&str, &str)]| function_of(known(), &stack(frames)).name.to_string();
         let read = [

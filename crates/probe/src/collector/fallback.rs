@@ -36,8 +36,10 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const INTERVAL_EACH: Duration = Duration::from_millis(1);
 /// The longest, so that a window has some of each thread.
 const LONGEST: Duration = Duration::from_millis(100);
-/// Readings between two looks for new threads.
-const RESCAN: u64 = 5;
+/// Between two looks for new threads, which cost a few files of each thread.
+const RESCAN: Duration = Duration::from_millis(50);
+/// The same for each thread, where they are many.
+const RESCAN_EACH: Duration = Duration::from_millis(15);
 
 /// The `/proc` collector.
 pub(crate) struct FallbackCollector {
@@ -239,9 +241,11 @@ fn read_until(
     let mut followed: BTreeMap<u32, Followed> = BTreeMap::new();
     let mut links = BTreeMap::new();
     let mut before = begin;
+    let mut look = begin;
     while !stop.load(Ordering::Relaxed) {
-        if readings.ticks.is_multiple_of(RESCAN) {
+        if before >= look {
             follow_new(roots, &mut followed);
+            look = before.saturating_add(nanos(rescan(followed.len())));
         }
         let interval = interval(followed.len());
         timers::rest(interval, &mut timers);
@@ -261,14 +265,25 @@ fn read_until(
 
 /// Between two readings of so many threads.
 fn interval(threads: usize) -> Duration {
-    let each = INTERVAL_EACH * u32::try_from(threads).unwrap_or(u32::MAX);
-    each.clamp(INTERVAL, LONGEST)
+    of_each(INTERVAL_EACH, threads).clamp(INTERVAL, LONGEST)
+}
+
+/// Between two looks for new threads beside so many.
+fn rescan(threads: usize) -> Duration {
+    of_each(RESCAN_EACH, threads).max(RESCAN)
+}
+
+fn of_each(each: Duration, threads: usize) -> Duration {
+    each.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Readings that should have been made in the time that one took, beside it.
 fn missed(took: u64, interval: Duration) -> u64 {
-    let asked = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
-    (took / asked.max(1)).saturating_sub(1)
+    (took / nanos(interval).max(1)).saturating_sub(1)
 }
 
 fn follow_new(roots: &[u32], followed: &mut BTreeMap<u32, Followed>) {
