@@ -85,7 +85,7 @@ pub fn profile(
     let roots: Vec<u32> = whom.processes.iter().map(|one| one.pid).collect();
     let running = !matches!(options.subject, Subject::Command(_));
     let counter = Counter::begin(asked.filter(|_| running), &roots, false)?;
-    let attach = ProbeOptions { tier: options.tier, stacks: true, cores: 0 };
+    let attach = ProbeOptions { tier: options.tier, stacks: true, sparing: true, cores: 0 };
     let (probe, mut remarks) = Probe::attach(&attach)?;
     let mut started = None;
     let mut attached = match &options.subject {

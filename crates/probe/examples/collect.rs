@@ -19,7 +19,7 @@ fn main() -> anyhow::Result<()> {
     let argument = std::env::args().nth(1);
     let attached_only = argument.as_deref() == Some("attached");
     let whole = argument.as_deref() == Some("whole");
-    let options = ProbeOptions { tier: Some(Tier::Full), stacks: true, cores: 0 };
+    let options = ProbeOptions { tier: Some(Tier::Full), stacks: true, ..ProbeOptions::default() };
     let (mut probe, remarks) = Probe::attach(&options)?;
     let mut answers = std::io::stdout();
     writeln!(answers, "ready {remarks:?}")?;

@@ -37,7 +37,7 @@ fn heaviest<'a>(
 #[test]
 fn waiters_and_wakers_are_seen_where_they_are() {
     let test = "waiters_and_wakers";
-    let options = ProbeOptions { tier: Some(Tier::Full), stacks: true, cores: 0 };
+    let options = ProbeOptions { tier: Some(Tier::Full), stacks: true, ..ProbeOptions::default() };
     let (mut probe, remarks) = match Probe::attach(&options) {
         Ok(attached) => attached,
         Err(error) => return println!("SKIP {test}: {error}"),

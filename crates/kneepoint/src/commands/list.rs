@@ -37,7 +37,7 @@ struct Collector {
 
 /// The tiers, the better one really attached and taken off again.
 fn collectors() -> Vec<Collector> {
-    let options = ProbeOptions { tier: Some(Tier::Full), stacks: false, cores: 0 };
+    let options = ProbeOptions { tier: Some(Tier::Full), stacks: false, ..ProbeOptions::default() };
     vec![
         Collector {
             tier: "full",

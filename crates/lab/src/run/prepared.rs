@@ -27,8 +27,11 @@ pub(super) fn prepare(
     stop: &Arc<AtomicBool>,
 ) -> Result<Prepared> {
     // The collector goes first: loading beside a busy system can take seconds.
-    let (probe, mut remarks) =
-        Probe::attach(&ProbeOptions { tier: options.tier, stacks: true, cores: 0 })?;
+    let (probe, mut remarks) = Probe::attach(&ProbeOptions {
+        tier: options.tier,
+        stacks: true,
+        ..ProbeOptions::default()
+    })?;
     let census = match (plan.census && probe.tier() == Tier::Full).then(Census::load) {
         Some(Ok(census)) => Some(census),
         Some(Err(error)) => {

@@ -115,9 +115,9 @@ pub(crate) fn in_first_pid_namespace() -> bool {
 /// Every switch and every wake-up, by eBPF programs.
 pub(super) const KIND: Kind = Kind {
     tier: Tier::Full,
-    attach: |cpus, stacks, remarks| {
+    attach: |cpus, options, remarks| {
         let hz = if tick::handler().is_some() { 0 } else { ON_CPU_HZ };
-        let stacks = open_stacks(stacks, &cpus, Watch::Everyone { hz }, remarks);
+        let stacks = open_stacks(options.stacks, &cpus, Watch::Everyone { hz }, remarks);
         Ok(Box::new(EbpfCollector::attach(cpus, stacks, remarks)?))
     },
 };

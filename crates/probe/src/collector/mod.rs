@@ -28,6 +28,8 @@ pub struct ProbeOptions {
     pub tier: Option<Tier>,
     /// Whether to take stacks.
     pub stacks: bool,
+    /// Whether stacks may be missing in most windows, where to take them is dear.
+    pub sparing: bool,
     /// Cores to watch, the first so many of those that this process may use; 0 for all of them.
     pub cores: u32,
 }
@@ -83,7 +85,7 @@ trait Collector: Send {
 /// it has to do without.
 struct Kind {
     tier: Tier,
-    attach: fn(Vec<u32>, bool, &mut Vec<String>) -> Attached,
+    attach: fn(Vec<u32>, &ProbeOptions, &mut Vec<String>) -> Attached,
 }
 
 type Attached = Result<Box<dyn Collector>, ProbeError>;
@@ -113,7 +115,7 @@ impl Probe {
         }
         let mut refused = ProbeError::Order("no collector is of this tier");
         for kind in KINDS.iter().filter(|kind| options.tier.is_none_or(|only| only == kind.tier)) {
-            match (kind.attach)(cpus.clone(), options.stacks, &mut remarks) {
+            match (kind.attach)(cpus.clone(), options, &mut remarks) {
                 Ok(mut inner) => {
                     inner.detach()?;
                     return Ok((Self { inner, tier: kind.tier }, remarks));

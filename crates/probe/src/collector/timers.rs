@@ -13,6 +13,8 @@ use std::time::Duration;
 const MOST_HZ: u64 = 997;
 /// The least time that threads have timers in a window, ns.
 const LEAST_TIMED: u64 = 20_000_000;
+/// A window that has the timers of all has them so many times as long.
+const FOR_ALL: u64 = 8;
 /// What is taken for granted of the window before the first.
 const UNKNOWN: LastWindow = LastWindow { switches: 50_000.0, length: 1_000_000_000 };
 
@@ -36,7 +38,9 @@ pub(super) struct Timing {
 
 impl Timing {
     /// As many stacks in all, however short; the first window takes it that switches are many.
-    pub(super) fn after(last: Option<LastWindow>) -> Self {
+    /// Where it is to be `sparing`, that window's stacks have to do for all: the kernel looks for
+    /// timers at every switch of every thread while anyone has had one within the last second.
+    pub(super) fn after(last: Option<LastWindow>, sparing: bool) -> Self {
         let LastWindow { switches, length } = last.unwrap_or(UNKNOWN);
         let share = thinning::timed(switches).0;
         if share >= 1.0 {
@@ -49,7 +53,12 @@ impl Timing {
             reason = "a part of a window, and a frequency that is capped"
         )]
         let (hz, length) = ((ON_CPU_HZ as f64 / share) as u64, (length as f64 * share) as u64);
-        Self { hz: hz.min(MOST_HZ), length: length.max(LEAST_TIMED) }
+        let length = match (sparing, last) {
+            (true, Some(_)) => 0,
+            (true, None) => length.max(LEAST_TIMED).saturating_mul(FOR_ALL),
+            (false, _) => length.max(LEAST_TIMED),
+        };
+        Self { hz: hz.min(MOST_HZ), length }
     }
 }
 
@@ -88,12 +97,23 @@ mod tests {
     #[test]
     fn timers_stay_for_as_long_as_they_are_cheap_and_take_the_more() {
         let after = |switches, ms: u64| {
-            Timing::after(Some(LastWindow { switches, length: ms * 1_000_000 }))
+            Timing::after(Some(LastWindow { switches, length: ms * 1_000_000 }), false)
         };
         assert_eq!(after(1_000.0, 500), Timing { hz: ON_CPU_HZ, length: u64::MAX });
         assert_eq!(after(25_000.0, 500), Timing { hz: ON_CPU_HZ * 10, length: 50_000_000 });
         assert_eq!(after(1e9, 100), Timing { hz: MOST_HZ, length: LEAST_TIMED });
-        assert!(Timing::after(None).length < 100_000_000, "nothing is known of the first window");
+        assert!(Timing::after(None, false).length < 100_000_000, "nothing is known of the first");
+    }
+
+    #[test]
+    fn the_first_window_s_stacks_do_for_all_where_they_are_dear() {
+        let after = |last: Option<f64>| {
+            let window = |switches| LastWindow { switches, length: 1_000_000_000 };
+            Timing::after(last.map(window), true).length
+        };
+        assert_eq!(after(None), 8 * Timing::after(None, false).length);
+        assert_eq!(after(Some(25_000.0)), 0);
+        assert_eq!(after(Some(1_000.0)), u64::MAX, "they are cheap");
     }
 
     /// Perf events that this process has open.

@@ -14,7 +14,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 
 /// A probe of this tier, or `None` after printing why the test is skipped.
 pub(crate) fn probe(test: &str, tier: Tier, stacks: bool) -> Option<Probe> {
-    let options = ProbeOptions { tier: Some(tier), stacks, cores: 0 };
+    let options = ProbeOptions { tier: Some(tier), stacks, ..ProbeOptions::default() };
     match Probe::attach(&options) {
         Ok((probe, remarks)) => {
             println!("{test}: remarks {remarks:?}");
