@@ -207,6 +207,16 @@ mod tests {
     }
 
     #[test]
+    fn who_calls_a_sleep_names_it() {
+        let frames = stack(&[
+            ("clock_nanosleep", "libc.so.6"),
+            ("usleep", "libc.so.6"),
+            ("held_work", "queue"),
+        ]);
+        assert_eq!(naming_frames(known(), &frames), ["held_work"]);
+    }
+
+    #[test]
     fn java_s_synchronizers_are_told_apart_where_stacks_are_cut() {
         let of = |function: &str| {
             let frames = stack(&[(function, "[anonymous]")]);
