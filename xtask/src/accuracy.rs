@@ -11,10 +11,12 @@ mod names;
 mod others;
 #[cfg(test)]
 mod recorded;
+mod rules;
 mod run;
 mod score;
 mod specimen;
 mod tables;
+mod tools;
 mod truth;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -27,7 +29,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 const FLAGS: &str = "--runs N, --seed S, --budget TIME, --forms LIST, --out DIR, --program FILE, \
-                     --again DIR, --write, --check, NAMES; or --live alone";
+                     --again DIR, --tools, --write, --check, NAMES; or --live alone";
 /// The variant that is the treated twin.
 const TREATED: &str = "treated";
 /// Where the tables go with `--write`, and what stands above them.
@@ -49,6 +51,8 @@ struct Options {
     again: Option<PathBuf>,
     write: bool,
     check: bool,
+    /// Whether other tools watch each specimen too.
+    tools: bool,
 }
 
 /// Scores the release build on every specimen, or on those named, and prints the tables; with
@@ -84,7 +88,7 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
         Some(kept) => run::again(&options, &specimens, kept)?,
         None => take_all(&options, &specimens)?,
     };
-    report(&options, &scored)
+    report(&options, &specimens, &scored)
 }
 
 /// All of them, in a line.
@@ -126,12 +130,13 @@ fn take_all(options: &Options, specimens: &[Specimen]) -> Result<Vec<Scored>> {
 }
 
 /// Prints the tables, and keeps scores and, with `--write`, tables.
-fn report(options: &Options, scored: &[Scored]) -> Result<()> {
+fn report(options: &Options, specimens: &[Specimen], scored: &[Scored]) -> Result<()> {
     let mut results = fs::File::create(options.out.join("results.jsonl"))?;
     for one in scored {
         writeln!(results, "{}", serde_json::to_string(one)?)?;
     }
-    let text = tables::all(scored);
+    let kept = options.again.as_ref().unwrap_or(&options.out);
+    let text = format!("{}\n{}", tables::all(scored), rules::table(kept, specimens)?);
     println!("\n{text}\n{}", options.out.display());
     if options.write { write(scored.len(), &text) } else { Ok(()) }
 }
@@ -149,6 +154,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         again: None,
         write: false,
         check: false,
+        tools: false,
     };
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {
@@ -165,6 +171,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
             "--again" => options.again = Some(std::path::absolute(value()?)?),
             "--write" => options.write = true,
             "--check" => options.check = true,
+            "--tools" => options.tools = true,
             name if !name.starts_with('-') => options.names.push(name.to_owned()),
             other => bail!("unknown flag {other}: accuracy takes {FLAGS}"),
         }
@@ -215,6 +222,7 @@ fn write(runs: usize, tables: &str) -> Result<()> {
 mod tests {
     use super::*;
     use score::Marks;
+    use std::collections::BTreeMap;
 
     #[test]
     fn flags_are_read() {
@@ -239,6 +247,7 @@ mod tests {
             first: Some("kernel".to_owned()),
             outcome: Outcome::Planted(Marks { place: true, ..Marks::default() }),
             seconds: 24.6,
+            tools: BTreeMap::new(),
         };
         assert!(line(&one).ends_with("WRONG    25 s  kind (kernel)"), "{}", line(&one));
         one.outcome = Outcome::Failed { why: "it died".to_owned() };

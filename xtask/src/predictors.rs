@@ -22,8 +22,10 @@ const TABLE: &str = "docs/prediction.md";
 const BEGIN: &str = "<!-- figures by cargo xtask predictors -->";
 
 pub(crate) fn run(flags: &[&str]) -> Result<()> {
-    if let ["--runs", directories @ ..] = flags {
-        return own::run(directories);
+    match flags {
+        ["--runs", directories @ ..] => return own::run(directories),
+        ["--cores", directories @ ..] => return own::on_more_cores(directories),
+        _ => {}
     }
     let (fit, rest) = match flags {
         ["--fit", rest @ ..] => (true, rest),
@@ -32,7 +34,7 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
     let folder = match rest {
         [] => root().join(SERIES),
         ["--series", folder] => folder.into(),
-        _ => bail!("predictors [--fit] [--series DIR], or --runs DIR..."),
+        _ => bail!("predictors [--fit] [--series DIR], --runs DIR..., or --cores FEWER MORE..."),
     };
     if !folder.is_dir() {
         println!("SKIP predictors: {} is absent", folder.display());

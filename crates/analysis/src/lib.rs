@@ -33,6 +33,7 @@ mod scaling;
 mod treatments;
 mod waits;
 
+pub use ledgers::charging::Charging;
 pub use treatments::reliefs::reliefs;
 
 use crate::diagnosis::causes::Context;
@@ -81,6 +82,12 @@ pub const SCHEMA: u32 = 2;
 /// left out, and a caveat says so. All numbers are finite.
 #[must_use]
 pub fn analyse(record: &RunRecord) -> Findings {
+    analyse_by(record, Charging::default())
+}
+
+/// The same with idle cores charged by another rule.
+#[must_use]
+pub fn analyse_by(record: &RunRecord, charging: Charging) -> Findings {
     let told = told(record);
     let classified = classified(&told);
     let (charged, pools) = limited(&classified);
@@ -90,13 +97,15 @@ pub fn analyse(record: &RunRecord) -> Findings {
     let (apart, counting): (Vec<&TrialRecord>, Vec<&TrialRecord>) =
         measured.iter().copied().partition(|trial| is_apart(trial));
     let (stacks, groups, functions) = named(record, &counting, &pools);
-    let slices = digest(&counting, &groups, &functions, &stacks, record.plan.clients);
+    let clients = record.plan.clients;
+    let slices = digest(&counting, &groups, &functions, &stacks, clients);
+    let slices = charging.applied(slices);
     let baseline = of_baseline(&counting);
     let levels = levels(&baseline);
     let accounts = Accounts::build(&slices, &levels, record.plan.seed);
     let sweep = curve::Sweep::build(&baseline, record.plan.seed);
     let treated = treated::treated(record, &sweep, &apart, |trials| {
-        digest(trials, &groups, &functions, &stacks, record.plan.clients)
+        charging.applied(digest(trials, &groups, &functions, &stacks, clients))
     });
     let superlinear =
         superlinear::superlinear(&sweep, &accounts, by_cores::cores_of(&sweep, record.plan.focus));

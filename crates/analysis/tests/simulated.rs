@@ -7,9 +7,10 @@ use kneepoint_model::recorded::record;
 use kneepoint_model::sweep::{Sweep, sweep};
 use kneepoint_model::twin::{Change, Twin};
 use kneepoint_vocab::findings::{
-    Altered, CauseKind, Estimate, Findings, LineKind, NoTwin, Undetermined,
+    Altered, CauseKind, Estimate, Findings, LineKind, LockRow, LockTable, Name, NoTwin,
+    Undetermined,
 };
-use kneepoint_vocab::{Level, Ratio, Seconds};
+use kneepoint_vocab::{Count, Level, Ratio, Seconds};
 
 /// Five visits to a lock of two thirds of a core's work, with sleeping and waking.
 const LOCKED: &str = r#"
@@ -107,10 +108,28 @@ fn what_was_counted_of_a_lock_is_not_fitted() {
     assert!(twin.open.iter().all(open), "visits and hold times are known: {:?}", twin.open);
     let file = twin.file(|what| format!("{what:?}"));
     assert!(file.contains("from = \"measured\", source = \"census of locks\""), "{file}");
-    // One that is held asleep has more time than the operation has CPU.
-    seen.locks[0].counted = Some(CountedLock { visits: 5.0, held: Seconds(1.0) });
-    let asleep = calibrate(&seen, 3, 2).expect("calibrated");
-    assert!(asleep.best.inside[0] < 1.0, "{:?}", asleep.best);
+    assert!(twin.best.asleep[0].abs() < 1e-12, "{:?}", twin.best);
+}
+
+/// One that is held asleep has more time than the operation has CPU.
+#[test]
+fn a_lock_that_is_held_asleep_bounds_the_throughput_of_any_number_of_cores() {
+    let text =
+        LOCKED.replace("[{ run = \"10 us\", cv = 1.0 }]", "[{ think = \"100 us\", cv = 1.0 }]");
+    let mut findings = analysed(&text, &[1, 2, 4, 8]);
+    let name = findings.causes[0].name.clone();
+    findings.locks = Some(counted(500e-6, &name));
+    let mut seen = Observed::of(&findings).expect("enough was seen");
+    seen.locks.truncate(1);
+    seen.locks[0].counted = Some(CountedLock { visits: 5.0, held: Seconds(500e-6) });
+    let twin = calibrate(&seen, 3, 2).expect("calibrated");
+    assert!(twin.best.inside[0] < 1.0 && twin.best.asleep[0] > 350e-6, "{:?}", twin.best);
+    let file = twin.file(|what| format!("{what:?}"));
+    assert!(file.contains("think"), "{file}");
+    let mut oracle = Oracle::new(&twin, 3, 2).expect("usable");
+    let level = Level { clients: 8, cores: 8 };
+    let said = oracle.ask(&Asked { level, changes: Vec::new() }).expect("an answer");
+    assert!((said.throughput.0 * 500e-6 - 1.0).abs() < 0.15, "{said:?}");
 }
 
 #[test]
@@ -173,4 +192,49 @@ fn what_next_names_the_first_cause_or_says_why_not() {
     assert!(said.levels.iter().any(|it| it.level.cores == 8));
     findings.ledgers.clear();
     assert_eq!(next(&findings, 2).why_not, Some(NoTwin::NotWatched));
+}
+
+/// On one core nobody waits for the lock, so that no cause tells of it; the census does.
+#[test]
+fn a_lock_that_was_counted_bounds_what_more_cores_bring() {
+    let twin = Twin::parse(LOCKED).expect("valid");
+    let one = |clients| Level { clients, cores: 1 };
+    let levels = [1, 2, 4, 8].map(one);
+    let mut findings = analyse(&record(&twin, &levels, &how()).expect("simulated"));
+    let wide = Observed::of(&findings).expect("enough was seen");
+    assert!(wide.locks.is_empty(), "{:?}", wide.locks);
+    findings.locks = Some(counted(50e-6, &analysed(LOCKED, &[1, 8]).causes[0].name));
+    let seen = Observed::of(&findings).expect("enough was seen");
+    assert_eq!(seen.locks.len(), 1, "{seen:?}");
+    let known = calibrate(&seen, 3, 2).expect("calibrated");
+    let mut oracle = Oracle::new(&known, 3, 2).expect("usable");
+    for cores in [2, 4] {
+        let level = Level { clients: 8, cores };
+        let said = oracle.ask(&Asked { level, changes: Vec::new() }).expect("an answer");
+        let truth = truth(&twin, level);
+        assert!((said.throughput.0 / truth).ln().abs() < 0.15, "{level:?}: {said:?} {truth}");
+    }
+    findings.locks = Some(counted(1e-6, &findings.locks.expect("one").rows[0].name));
+    assert!(Observed::of(&findings).expect("enough").locks.is_empty(), "it is hardly held");
+}
+
+/// A census of one lock that is taken five times an operation and held for so long in all.
+fn counted(held: f64, name: &Name) -> LockTable {
+    let level = Level { clients: 1, cores: 1 };
+    let row = LockRow {
+        name: name.clone(),
+        path: Vec::new(),
+        cause: None,
+        objects: 1,
+        taken: Some(Count(5.0)),
+        shared: Ratio(0.0),
+        busy: None,
+        held: None,
+        held_per_operation: Some(Estimate::of(held, held, held)),
+        at_most: Some(Estimate::of(1.0 / held, 1.0 / held, 1.0 / held)),
+        waits: None,
+        wait: None,
+        wait_longest: None,
+    };
+    LockTable { level, waits_at: level, operations: None, rows: vec![row], more: 0 }
 }

@@ -5,13 +5,13 @@
 //! a look has made final stays, and later pairs do not change it.
 //!
 //! # At each look, for each variant that is not decided
-//! 1. *No effect*: the 95 % interval lies within ± the smallest effect (two one-sided tests,
-//!    Schuirmann 1987). What is smaller does not matter, even where it differs from 1 for sure.
-//! 2. *Better*, *worse*: the p-value is at most the level of this look. The error of 5 % is divided
+//! 1. *Better*, *worse*: the p-value is at most the level of this look. The error of 5 % is divided
 //!    over the variants that are not yet better or worse (Holm 1979), and each part is spent over
 //!    the looks ([`Spending`]; Maurer and Bretz 2013 for the two together). Where further looks
 //!    may follow, it is final only where the interval is as narrow as the precision asked for, or
 //!    excludes every small effect.
+//! 2. *No effect*: the 95 % interval holds 1 and lies within ± the smallest effect (two one-sided
+//!    tests, Schuirmann 1987).
 //! 3. Else it is undecided, and gets further blocks.
 //!
 //! A last look, which the end of the run makes the last, spends all error that is left.
@@ -89,7 +89,7 @@ pub enum Verdict {
     Better,
     /// Slower.
     Worse,
-    /// The interval lies within ± the smallest effect.
+    /// The interval holds 1 and lies within ± the smallest effect.
     NoEffect,
     /// None of these.
     Undecided,
@@ -291,9 +291,6 @@ impl Rule {
 
     fn verdict(&self, one: &Evidence, level: f64, is_last: bool) -> Verdict {
         let log = one.effect.log_ratio;
-        if one.beyond(self.room(log), 1.0) <= ERROR {
-            return Verdict::NoEffect;
-        }
         let large = || one.beyond(log.abs() - self.smallest.ln_1p(), 1.0) <= ERROR;
         let narrow = || {
             let plain = one.ratio(1.0 - ERROR);
@@ -301,6 +298,10 @@ impl Rule {
         };
         if one.p_value() <= level && (is_last || large() || narrow()) {
             return if log > 0.0 { Verdict::Better } else { Verdict::Worse };
+        }
+        let holds_1 = one.p_value() > ERROR;
+        if holds_1 && one.beyond(self.room(log), 1.0) <= ERROR {
+            return Verdict::NoEffect;
         }
         Verdict::Undecided
     }

@@ -62,6 +62,7 @@ pub(crate) fn live() -> Result<Vec<Missed>> {
         again: None,
         write: false,
         check: false,
+        tools: false,
     };
     let specimens = Specimen::all(&crate::root().join("specimens"))?;
     let set = specimens.iter().filter(|one| SET.contains(&one.name.as_str()));

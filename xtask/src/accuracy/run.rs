@@ -4,6 +4,7 @@ use super::build::{Built, Form};
 use super::names::Names;
 use super::score::{Known, Outcome, Scored, first_kind, judge};
 use super::specimen::{Drawn, Specimen};
+use super::tools::{Tool, is_right};
 use super::truth::{Truth, shares};
 use super::{Options, TREATED, truth_flag, twin};
 use anyhow::{Context, Result};
@@ -11,6 +12,7 @@ use kneepoint_stats::interval::median;
 use kneepoint_stats::random::Generator;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -40,6 +42,9 @@ struct Kept {
     gain: Option<f64>,
     /// Seconds of the diagnosis.
     seconds: f64,
+    /// What other tools show on top, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    tools: BTreeMap<String, String>,
 }
 
 impl Kept {
@@ -67,7 +72,18 @@ impl Kept {
             first,
             outcome,
             seconds: self.seconds,
+            tools: self.by_tools(specimen),
         }
+    }
+
+    /// Whether each of the other tools shows what is planted, where they were tried.
+    fn by_tools(&self, specimen: &Specimen) -> BTreeMap<String, bool> {
+        let of = |tool: Tool| {
+            let shown = self.tools.get(tool.as_str())?;
+            let right = is_right(tool, shown, specimen, &self.names);
+            Some((tool.as_str().to_owned(), right))
+        };
+        Tool::ALL.into_iter().filter_map(of).collect()
     }
 }
 
@@ -152,6 +168,12 @@ impl Run<'_> {
         if !self.specimen.is_null() {
             kept.shares = self.shares(&built, &kept.drawn, kept.clients)?;
             kept.gain = Some(gain(&built, &kept.drawn, kept.clients)?);
+        }
+        if self.options.tools && !self.specimen.is_null() {
+            for tool in Tool::ALL {
+                let top = tool.top(&built, kept.clients, &kept.drawn, &self.folder)?;
+                kept.tools.insert(tool.as_str().to_owned(), top);
+            }
         }
         kept.write(&self.folder)?;
         Ok(findings)

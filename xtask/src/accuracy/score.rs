@@ -4,6 +4,7 @@ use super::names::Names;
 use super::specimen::{Planted, Specimen};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A null has no cause with more than this share.
 const ALARM: f64 = 0.2;
@@ -27,6 +28,9 @@ pub(super) struct Scored {
     pub(super) outcome: Outcome,
     /// Wall time of the diagnosis in seconds.
     pub(super) seconds: f64,
+    /// Whether other tools show what is planted on top, by their names, where they were tried.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) tools: BTreeMap<String, bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

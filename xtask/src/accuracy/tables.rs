@@ -1,6 +1,7 @@
 //! Tables of scores: by family, by form of build, and what is taken for what.
 
 use super::score::{Marks, Outcome, Scored};
+use super::tools::Tool;
 use kneepoint_stats::interval::median;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,7 +18,49 @@ pub(super) fn all(scored: &[Scored]) -> String {
     text.push_str(&scores("build", &grouped(scored, |one| &one.form), &BTreeMap::new()));
     text.push('\n');
     text.push_str(&confusion(scored));
+    text.push_str(&beside_tools(scored));
     text
+}
+
+/// How often Kneepoint and other tools show a planted place first, where these were tried.
+fn beside_tools(scored: &[Scored]) -> String {
+    let tried: Vec<(&Scored, &Marks)> = scored
+        .iter()
+        .filter(|one| !one.tools.is_empty())
+        .filter_map(|one| Some((one, marks(one)?)))
+        .collect();
+    if tried.is_empty() {
+        return String::new();
+    }
+    let names: Vec<&str> = Tool::ALL.iter().map(|tool| tool.as_str()).collect();
+    let mut text = format!(
+        "\n| place shown first | runs | Kneepoint | {} |\n|{}\n",
+        names.join(" | "),
+        "---|".repeat(names.len() + 3)
+    );
+    let mut families: BTreeMap<&str, Vec<(&Scored, &Marks)>> = BTreeMap::new();
+    for (one, marks) in &tried {
+        families.entry(&one.family).or_default().push((one, marks));
+    }
+    for (family, runs) in families.iter().chain([(&"all", &tried)]) {
+        let part = |is: &dyn Fn(&(&Scored, &Marks)) -> bool| {
+            share(runs.iter().filter(|run| is(run)).count(), runs.len())
+        };
+        let others = names.iter().map(|name| part(&|run| run.0.tools.get(*name) == Some(&true)));
+        let others: Vec<String> = others.collect();
+        let own = part(&|run| run.1.place);
+        let _ = writeln!(text, "| {family} | {} | {own} | {} |", runs.len(), others.join(" | "));
+    }
+    text
+}
+
+/// What else was tried on the same runs, a line for each rule.
+pub(super) fn rules(tried: &[(&str, Vec<Scored>)]) -> String {
+    let row_of = |(name, scored): &(&str, Vec<Scored>)| {
+        format!("| {name} | {} |\n", row(&scored.iter().collect::<Vec<_>>()).join(" | "))
+    };
+    let lines: String = tried.iter().map(row_of).collect();
+    format!("{}{lines}", head("idle cores charged to"))
 }
 
 fn grouped<'a>(
@@ -34,12 +77,16 @@ fn grouped<'a>(
 type Groups<'a> = BTreeMap<&'a str, Vec<&'a Scored>>;
 
 fn scores(what: &str, groups: &Groups<'_>, last: &Groups<'_>) -> String {
-    let columns = HEAD.split('|').count();
-    let mut text = format!("| {what} | {HEAD} |\n|{}\n", "---|".repeat(columns + 1));
+    let mut text = head(what);
     for (name, group) in groups.iter().chain(last) {
         let _ = writeln!(text, "| {name} | {} |", row(group).join(" | "));
     }
     text
+}
+
+fn head(what: &str) -> String {
+    let columns = HEAD.split('|').count();
+    format!("| {what} | {HEAD} |\n|{}\n", "---|".repeat(columns + 1))
 }
 
 /// The cells of a group, in the order of [`HEAD`].
@@ -154,6 +201,7 @@ mod tests {
             first: first.map(str::to_owned),
             outcome,
             seconds: 20.0,
+            tools: BTreeMap::new(),
         }
     }
 
@@ -188,6 +236,19 @@ mod tests {
         let nulls = "| nulls | 2 | 0 | 0 |  |  |  |  |  |  |  |  | 1 of 2 | 20 |";
         assert!(text.contains(nulls), "{text}");
         assert!(text.contains("| all | 6 | 1 | 1 | 33 % |"), "{text}");
+    }
+
+    #[test]
+    fn other_tools_stand_beside_where_they_were_tried() {
+        let mut all = some();
+        assert_eq!(beside_tools(&all), "");
+        for one in &mut all[..2] {
+            let right = one.first.as_deref() == Some("kernel");
+            one.tools = Tool::ALL.iter().map(|tool| (tool.as_str().to_owned(), right)).collect();
+        }
+        let text = beside_tools(&all);
+        assert!(text.contains("| locks | 2 | 50 % | 50 % | 50 % | 50 % |"), "{text}");
+        assert!(text.contains("| all | 2 |"), "{text}");
     }
 
     #[test]

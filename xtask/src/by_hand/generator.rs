@@ -36,6 +36,17 @@ pub(super) struct Counted {
     pub(super) whole: f64,
 }
 
+/// A second of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Second {
+    /// When it ended, in seconds since the generator began.
+    pub(super) at: f64,
+    /// Operations in it.
+    pub(super) rate: f64,
+    /// Whether the hypervisor took nothing of it.
+    pub(super) left_alone: bool,
+}
+
 /// How to drive a server.
 pub(super) struct Hand {
     program: PathBuf,
@@ -86,23 +97,24 @@ impl Hand {
         counted.with_context(|| format!("{}: {text}", self.program.display()))
     }
 
-    /// One run with something done meanwhile, which is given when it began: when each of its
-    /// seconds ended, with its rate, and what was done.
+    /// One run with something done meanwhile, which is given when it began; its seconds, and what
+    /// was done.
     pub(super) fn meanwhile<T>(
         &self,
         clients: u32,
         seconds: u32,
         work: impl FnOnce(Instant) -> Result<T>,
-    ) -> Result<(Vec<(f64, f64)>, T)> {
+    ) -> Result<(Vec<Second>, T)> {
         let mut command = self.command(clients, seconds);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let begun = Instant::now();
         let child = command.spawn().with_context(|| self.program.display().to_string())?;
         // What it prints fits into a pipe.
-        let done = work(begun);
+        let (done, stolen) = Stolen::during(|| work(begun));
         let (text, good) = self.said(child.wait_with_output())?;
         ensure!(good, "{}: {text}", self.program.display());
-        Ok((text.lines().filter_map(interval).collect(), done?))
+        let second = |(at, rate)| Second { at, rate, left_alone: stolen.left_alone(at) };
+        Ok((text.lines().filter_map(interval).map(second).collect(), done?))
     }
 
     /// What it printed, and whether it ended well.

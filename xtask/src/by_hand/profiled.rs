@@ -1,9 +1,10 @@
 //! What `kneepoint profile --pid` costs a server that is driven by hand, and whether it sees what a
-//! run sees: windows with the collector, with the one that needs no privileges, and with nothing,
-//! in turn while one generator runs.
+//! run sees: while one generator runs, windows with the collector and with the one that needs no
+//! privileges alternate, and each stands between two with nothing. A server's rate drifts by more
+//! than what is asked for, so a window is held against the mean of its two neighbours.
 
 use super::Level;
-use super::generator::Hand;
+use super::generator::{Hand, Second};
 use super::table::{agree, pooled, shown};
 use anyhow::{Context, Result};
 use kneepoint_rig::priority::raise_other;
@@ -13,7 +14,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Seconds until the generator has come to rest.
 const FIRST: u32 = 5;
@@ -21,12 +22,14 @@ const FIRST: u32 = 5;
 const WINDOW: u32 = 10;
 /// Seconds that it takes at most to attach.
 const ATTACHED: f64 = 1.0;
-/// Turns of the three in one run of the generator.
-const TURNS: u32 = 3;
+/// Seconds of a run of the generator.
+const RUN: u32 = 200;
 /// Reports of a second that reaches further than this into another window do not count.
 const EDGE: f64 = 0.3;
-/// Beside the windows: what it takes to attach and to report, each time.
+/// Beside a window: what it takes at most to attach and to report.
 const AROUND: u32 = 5;
+/// A window that the hypervisor took more than this share of the seconds from does not count.
+const MOST_STOLEN: f64 = 0.5;
 /// Until a process that was started leads a session of its own.
 const BEGINS: Duration = Duration::from_millis(30);
 
@@ -43,7 +46,8 @@ pub(super) enum Watch {
 }
 
 impl Watch {
-    const ALL: [Self; 3] = [Self::Nothing, Self::Full, Self::Fallback];
+    /// In this order, so that neither is always the later one.
+    const TURN: [Self; 4] = [Self::Full, Self::Fallback, Self::Fallback, Self::Full];
 
     fn words(self) -> &'static str {
         match self {
@@ -57,7 +61,7 @@ impl Watch {
 /// What was seen at a level over all rounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Profiled {
-    /// Throughput while it watches over that with nothing, one figure a turn.
+    /// Throughput while it watches over that with nothing on both sides, one figure a window.
     ratios: BTreeMap<Watch, Vec<f64>>,
     /// The same from before it attaches until it has reported.
     whole: BTreeMap<Watch, Vec<f64>>,
@@ -80,14 +84,17 @@ impl Window {
         Self { from: self.from + ATTACHED, to, ..self }
     }
 
-    /// The mean rate of the seconds that lie within it.
-    fn rate(&self, seconds: &[(f64, f64)]) -> Option<f64> {
-        let within = |at: f64| at - 1.0 >= self.from - EDGE && at <= self.to + EDGE;
-        let rates: Vec<f64> =
-            seconds.iter().filter(|(at, _)| within(*at)).map(|(_, rate)| *rate).collect();
+    /// The mean rate of the seconds that lie within it, where enough of them were left alone.
+    fn rate(self, seconds: &[Second]) -> Option<f64> {
+        let within = |it: &&Second| it.at - 1.0 >= self.from - EDGE && it.at <= self.to + EDGE;
+        let (alone, stolen): (Vec<&Second>, _) =
+            seconds.iter().filter(within).partition(|it| it.left_alone);
+        let stolen: Vec<&Second> = stolen;
         #[allow(clippy::cast_precision_loss, reason = "a few seconds")]
-        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-        (mean > 0.0).then_some(mean)
+        let (counted, lost) = (alone.len() as f64, stolen.len() as f64);
+        let enough = counted > 0.0 && lost <= MOST_STOLEN * (counted + lost);
+        let mean = alone.iter().map(|it| it.rate).sum::<f64>() / counted;
+        (enough && mean > 0.0).then_some(mean)
     }
 }
 
@@ -100,43 +107,57 @@ impl Profiled {
         server: u32,
         clients: u32,
     ) -> Result<()> {
-        let seconds = FIRST + TURNS * 3 * (WINDOW + AROUND);
-        let (seconds, windows) = hand.meanwhile(clients, seconds, |begun| {
+        let (seconds, windows) = hand.meanwhile(clients, RUN, |begun| {
             sleep(Duration::from_secs(u64::from(FIRST)));
-            let mut windows = Vec::new();
-            for turn in 0..TURNS {
-                let mut order = Watch::ALL;
-                order.rotate_left(turn as usize);
-                for watch in order {
-                    let from = begun.elapsed().as_secs_f64();
-                    let busy = watched(program, server, watch)?;
-                    let to = begun.elapsed().as_secs_f64();
-                    windows.push((Window { watch, from, to }, busy));
-                }
-            }
-            Ok(windows)
+            alternating(program, server, begun)
         })?;
         // What comes after the generator has ended saw a server without work.
-        let ended = seconds.last().map_or(0.0, |(at, _)| *at);
+        let ended = seconds.last().map_or(0.0, |it| it.at);
         let within: Vec<_> = windows.into_iter().filter(|(it, _)| it.to <= ended).collect();
         for (window, busy) in &within {
             self.cores.entry(window.watch).or_default().extend(*busy);
         }
         let windows: Vec<Window> = within.into_iter().map(|(window, _)| window).collect();
-        for turn in windows.chunks(Watch::ALL.len()) {
-            let of = |watch| turn.iter().copied().find(|it| it.watch == watch);
-            let Some(alone) = of(Watch::Nothing).and_then(|it| it.rate(&seconds)) else {
-                continue;
-            };
-            for watch in [Watch::Full, Watch::Fallback] {
-                let ratio = |it: Window| it.rate(&seconds).map(|with| with / alone);
-                let watching = of(watch).and_then(|it| ratio(it.watching()));
-                self.ratios.entry(watch).or_default().extend(watching);
-                self.whole.entry(watch).or_default().extend(of(watch).and_then(ratio));
-            }
-        }
+        self.compare(&windows, &seconds);
         Ok(())
     }
+
+    /// Holds each window in which something watched against its neighbours.
+    fn compare(&mut self, windows: &[Window], seconds: &[Second]) {
+        for three in windows.windows(3) {
+            let [before, with, after] = three else { continue };
+            let sides = [before, after].map(|it| it.rate(seconds));
+            let ([Some(before), Some(after)], false) = (sides, with.watch == Watch::Nothing) else {
+                continue;
+            };
+            let alone = (before * after).sqrt();
+            let ratio = |it: Window| it.rate(seconds).map(|rate| rate / alone);
+            self.ratios.entry(with.watch).or_default().extend(ratio(with.watching()));
+            self.whole.entry(with.watch).or_default().extend(ratio(*with));
+        }
+    }
+}
+
+/// Windows with nothing and with something in turn until the generator is about to end; the busy
+/// cores that were seen in each.
+fn alternating(program: &Path, server: u32, begun: Instant) -> Result<Vec<(Window, Option<f64>)>> {
+    let mut windows = Vec::new();
+    let mut take = |watch| -> Result<()> {
+        let from = begun.elapsed().as_secs_f64();
+        let busy = watched(program, server, watch)?;
+        windows.push((Window { watch, from, to: begun.elapsed().as_secs_f64() }, busy));
+        Ok(())
+    };
+    take(Watch::Nothing)?;
+    let last = Duration::from_secs(u64::from(RUN - 2 * WINDOW - AROUND));
+    for watch in Watch::TURN.into_iter().cycle() {
+        if begun.elapsed() > last {
+            break;
+        }
+        take(watch)?;
+        take(Watch::Nothing)?;
+    }
+    Ok(windows)
 }
 
 /// Watches a window; the busy cores that were seen.
@@ -207,14 +228,51 @@ pub(super) fn table(name: &str, levels: &BTreeMap<u32, Level>) -> (String, bool)
 mod tests {
     use super::*;
 
+    fn second(at: f64, rate: f64) -> Second {
+        Second { at, rate, left_alone: true }
+    }
+
     #[test]
     fn seconds_count_for_the_window_that_they_lie_in() {
-        let seconds: Vec<(f64, f64)> =
-            [(1.0, 10.0), (2.0, 20.0), (3.0, 30.0), (4.0, 40.0)].into_iter().collect();
+        let mut seconds: Vec<Second> = [(1.0, 10.0), (2.0, 20.0), (3.0, 30.0), (4.0, 40.0)]
+            .map(|it| second(it.0, it.1))
+            .into();
         let window = |from, to| Window { watch: Watch::Full, from, to };
         assert_eq!(window(1.0, 3.0).rate(&seconds), Some(25.0));
         assert_eq!(window(1.2, 3.2).rate(&seconds), Some(25.0), "nearly");
         assert_eq!(window(3.5, 4.0).rate(&seconds), None);
+        seconds[1].left_alone = false;
+        assert_eq!(window(1.0, 3.0).rate(&seconds), Some(30.0), "what was stolen does not count");
+        assert_eq!(window(1.0, 2.0).rate(&seconds), None, "all of it was");
+    }
+
+    #[test]
+    fn a_window_is_held_against_both_neighbours() {
+        let watches =
+            [Watch::Nothing, Watch::Full, Watch::Nothing, Watch::Fallback, Watch::Nothing];
+        let windows: Vec<Window> = (0..5_u32)
+            .zip(watches)
+            .map(|(at, watch)| (f64::from(at) * 10.0, watch))
+            .map(|(from, watch)| Window { watch, from, to: from + 10.0 })
+            .collect();
+        // The server's rate doubles with each window; what watches takes a tenth.
+        let rate = |second: u32| {
+            let place = (second - 1) / 10;
+            let left = if place % 2 == 1 { 0.9 } else { 1.0 };
+            100.0 * left * f64::from(1 << place)
+        };
+        let mut seconds: Vec<Second> = (1..=50).map(|at| second(f64::from(at), rate(at))).collect();
+        let mut seen = Profiled::default();
+        seen.compare(&windows, &seconds);
+        for watch in [Watch::Full, Watch::Fallback] {
+            let [ratio] = seen.ratios[&watch][..] else { panic!("one window each") };
+            assert!((ratio - 0.9).abs() < 1e-9, "{ratio}");
+            assert_eq!(seen.whole[&watch].len(), 1);
+        }
+        seconds.truncate(40);
+        let mut seen = Profiled::default();
+        seen.compare(&windows, &seconds);
+        assert!(!seen.ratios.contains_key(&Watch::Fallback), "it has one neighbour only");
     }
 
     #[test]

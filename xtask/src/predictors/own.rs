@@ -1,6 +1,6 @@
 //! `cargo xtask predictors --runs DIR...`: calibrated twins on runs of this machine. The last level
 //! is kept from the calibration and forecast; a lock that a variant cures is taken away from the
-//! twin, beside what the variant brought.
+//! twin, beside what the variant brought. With `--cores`, a run on few cores forecasts one on more.
 
 use crate::root;
 use anyhow::{Context, Result, anyhow, bail};
@@ -32,10 +32,69 @@ pub(super) fn run(directories: &[&str]) -> Result<()> {
             println!("| {directory}, {} without its lock | {why} | | | | |", findings.recipe);
         }
     }
-    if off.is_empty() {
-        bail!("no run has a forecast of its last level");
+    summed_up(&off, held)
+}
+
+/// Pairs of run directories of the same program, on fewer and on more cores: what the first says
+/// of each level of the second with as many clients as were measured in both.
+pub(super) fn on_more_cores(directories: &[&str]) -> Result<()> {
+    let (mut off, mut held) = (Vec::new(), 0);
+    println!(
+        "| run | clients | cores | forecast | 90 % interval | measured | off |\n\
+         |---|---|---|---|---|---|---|"
+    );
+    let (pairs, []) = directories.as_chunks::<2>() else {
+        bail!("--cores wants pairs of run directories: fewer cores, more cores");
+    };
+    for [few, more] in pairs {
+        match forecast_more(few, more) {
+            Ok(rows) => {
+                for (row, error, inside) in rows {
+                    println!("| {row}");
+                    off.push(error.abs());
+                    held += usize::from(inside);
+                }
+            }
+            Err(why) => println!("| {few} | {why} | | | | | |"),
+        }
     }
-    let median = 100.0 * kneepoint_stats::interval::median(&off);
+    summed_up(&off, held)
+}
+
+fn forecast_more(few: &str, more: &str) -> Result<Vec<(String, f64, bool)>> {
+    let (known, truth) = (findings(few)?, findings(more)?);
+    let seen = Observed::of(&known).map_err(none)?;
+    let twin = calibrate(&seen, SEED, WORKERS).map_err(none)?;
+    let mut oracle = Oracle::new(&twin, SEED, WORKERS).map_err(none)?;
+    let mut rows = Vec::new();
+    for point in &truth.curve.points {
+        let (level, measured) = (point.level, point.throughput.value.0);
+        if level.clients > seen.most() || level.cores <= seen.cores || level.clients < level.cores {
+            continue;
+        }
+        let said = oracle.ask(&Asked { level, changes: Vec::new() }).map_err(none)?;
+        let error = said.throughput.0 / measured - 1.0;
+        let row = format!(
+            "{} | {} | {} from {} | {:.0} | {:.0}–{:.0} | {measured:.0} | {:+.1} % |",
+            seen.name,
+            level.clients,
+            level.cores,
+            seen.cores,
+            said.throughput.0,
+            said.low.0,
+            said.high.0,
+            100.0 * error
+        );
+        rows.push((row, error, said.low.0 <= measured && measured <= said.high.0));
+    }
+    Ok(rows)
+}
+
+fn summed_up(off: &[f64], held: usize) -> Result<()> {
+    if off.is_empty() {
+        bail!("no run has a forecast that was measured");
+    }
+    let median = 100.0 * kneepoint_stats::interval::median(off);
     println!("\nmedian {median:.1} % over {} forecasts, {held} within their intervals", off.len());
     Ok(())
 }

@@ -96,7 +96,8 @@ pub(crate) fn caveats(drawn: &Drawn<'_>) -> Vec<Caveat> {
     for caveat in stalls::caveats(&stalls::stalls(drawn.record)) {
         caveats.0.push((0.5, caveat));
     }
-    caveats.0.extend(environment::caveat(&drawn.record.variants).map(|caveat| (0.03, caveat)));
+    let leaked = environment::caveat(&drawn.record.variants, &drawn.record.stacks);
+    caveats.0.extend(leaked.map(|caveat| (0.03, caveat)));
     disturbed(drawn, &mut caveats);
     who_limits(drawn, &mut caveats);
     verdicts(drawn, &mut caveats);

@@ -186,15 +186,19 @@ impl Fitting<'_> {
         let demand = self.seen.least_demand().0;
         let held = |lock: &ObservedLock| lock.counted.map_or(0.0, |counted| counted.held.0);
         let counted: f64 = self.seen.locks.iter().map(held).sum::<f64>() / demand;
-        // A lock that is held asleep is held for more than its CPU.
+        // A lock that is held for more than all CPU is held asleep.
         let fit = (MOST_INSIDE / counted).min(1.0);
+        let asleep = |lock: &ObservedLock| held(lock) * (1.0 - fit);
+        let slept: f64 = self.seen.locks.iter().map(asleep).sum();
+        let known = if slept > 0.0 { (self.seen.delay.0 / slept).min(1.0) } else { 0.0 };
         let left = 1.0 - counted * fit;
         let of_lock = |lock: &ObservedLock| match lock.counted {
             Some(counted) => (counted.visits, counted.held.0 / demand * fit),
             None => (lock.waits * times, left * odds.next().unwrap_or(0.0) / all),
         };
         let (visits, inside) = self.seen.locks.iter().map(of_lock).unzip();
-        Parameters { visits, inside, idle_wake: on(IDLE_WAKE, at[0]) }
+        let asleep = self.seen.locks.iter().map(|lock| asleep(lock) * known).collect();
+        Parameters { visits, inside, asleep, idle_wake: on(IDLE_WAKE, at[0]) }
     }
 
     /// Locks of which nothing was counted.

@@ -230,7 +230,7 @@ fn usable(twin: &Calibrated) -> Result<(), NoTwin> {
 pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>, NoTwin> {
     let seen = &oracle.of.observed;
     let mut wanted = Vec::new();
-    for lock in &seen.locks {
+    for lock in seen.locks.iter().filter(|lock| lock.waits > 0.0) {
         let lock = || lock.name.clone();
         wanted.push(Altered::Without { lock: lock() });
         wanted.push(Altered::Split { lock: lock(), parts: PARTS });

@@ -1,7 +1,9 @@
 //! What of a run the calibration looks at: for each level throughput, CPU of an operation, and what
 //! it waits for.
 
-use kneepoint_vocab::findings::{Cause, CauseKind, CurvePoint, LevelLedger, LineKind, NoTwin};
+use kneepoint_vocab::findings::{
+    Cause, CauseKind, CurvePoint, LevelLedger, LineKind, LockRow, NoTwin,
+};
 use kneepoint_vocab::{Cores, Findings, PerSecond, Ratio, Seconds};
 
 /// Causes with less of the loss are not worth a lock in the twin.
@@ -13,6 +15,8 @@ const WAITED: f64 = 0.05;
 const MOST_VISITS: f64 = 16.0;
 /// Most locks that a twin gets.
 const LOCKS: usize = 3;
+/// A lock that nobody waits for yet is worth one where it would be full on so many times the cores.
+const FULL_ON: f64 = 8.0;
 /// Most causes of CPU that are tried.
 const CPU_CAUSES: usize = 2;
 /// Least that a throughput is taken to be off, relative to it: what the machine does from run to
@@ -65,7 +69,7 @@ pub struct ObservedLevel {
 pub struct ObservedLock {
     /// Its name.
     pub name: String,
-    /// Waits of an operation at the level where causes are ranked.
+    /// Waits of an operation at the level where causes are ranked; 0 of a lock that is no cause.
     pub waits: f64,
     /// CPU for one wait: sleeping, waking and the switches.
     pub wait_cpu: Seconds,
@@ -103,10 +107,10 @@ impl Observed {
         if pairs.len() < 2 {
             return Err(NoTwin::FewLevels);
         }
-        let causes = locks_of(findings);
+        let taken = locks_of(findings, &pairs, cores);
         let at_focus = pairs.iter().find(|(point, _)| point.level == findings.focus);
         let levels: Vec<ObservedLevel> =
-            pairs.iter().map(|(point, ledger)| level(point, ledger, &causes)).collect();
+            pairs.iter().map(|(point, ledger)| level(point, ledger, &taken)).collect();
         if levels.iter().any(|level| level.demand.0 <= 0.0) {
             return Err(NoTwin::NoDemand);
         }
@@ -116,16 +120,14 @@ impl Observed {
         let rate = at_focus.map_or(1.0, |(point, _)| point.throughput.value.0);
         let index =
             at_focus.and_then(|at| levels.iter().position(|it| it.clients == at.0.level.clients));
-        let locks = (causes.iter().enumerate())
-            .map(|(number, cause)| {
-                let waits = cause.waits.map_or(1.0, |waits| waits.value.0 / rate).max(0.01);
+        let locks = (taken.iter().enumerate())
+            .map(|(number, lock)| {
+                let waits = lock.cause.map_or(0.0, |cause| {
+                    cause.waits.map_or(1.0, |waits| waits.value.0 / rate).max(0.01)
+                });
                 let cpu = index.map_or(0.0, |index| levels[index].lock_cpu[number].0).max(0.0);
-                ObservedLock {
-                    name: cause.name.to_string(),
-                    waits,
-                    wait_cpu: Seconds(cpu / waits),
-                    counted: counted(findings, cause),
-                }
+                let wait_cpu = Seconds(if waits > 0.0 { cpu / waits } else { 0.0 });
+                ObservedLock { name: lock.name.clone(), waits, wait_cpu, counted: lock.counted }
             })
             .collect();
         let generated = levels.iter().any(|level| level.generator.0 > 0.02 * level.demand.0);
@@ -169,8 +171,21 @@ impl Observed {
     }
 }
 
-/// Causes that are locks, as far as they are worth one.
-fn locks_of(findings: &Findings) -> Vec<&Cause> {
+/// A lock that a twin gets.
+struct Taken<'a> {
+    name: String,
+    /// The cause that it is; none where nobody waits for it yet.
+    cause: Option<&'a Cause>,
+    counted: Option<CountedLock>,
+}
+
+/// Causes that are locks, as far as they are worth one, and locks that were counted and would be
+/// full on more cores.
+fn locks_of<'a>(
+    findings: &'a Findings,
+    pairs: &[(&CurvePoint, &LevelLedger)],
+    cores: u32,
+) -> Vec<Taken<'a>> {
     let waited = |ledger: &LevelLedger, cause: &Cause| {
         let own = ledger.thread.lines.iter().filter(|it| it.cause.as_ref() == Some(&cause.id));
         let blocked = own.filter(|line| line.kind != LineKind::Running);
@@ -183,13 +198,35 @@ fn locks_of(findings: &Findings) -> Vec<&Cause> {
             && cause.waits.is_some()
             && findings.ledgers.iter().any(|ledger| waited(ledger, cause))
     };
-    findings.causes.iter().filter(is_lock).take(LOCKS).collect()
+    let row_of = |cause: &Cause| {
+        findings.locks.iter().flat_map(|table| &table.rows).find(|row| is(row, cause))
+    };
+    let of_cause = |cause: &'a Cause| Taken {
+        name: cause.name.to_string(),
+        cause: Some(cause),
+        counted: row_of(cause).and_then(counted),
+    };
+    let mut all: Vec<Taken<'_>> =
+        findings.causes.iter().filter(is_lock).take(LOCKS).map(of_cause).collect();
+    let demand = pairs.iter().map(|(point, ledger)| busy(ledger).0 / point.throughput.value.0);
+    let room = demand.fold(f64::INFINITY, f64::min) / (FULL_ON * f64::from(cores));
+    let rows = findings.locks.iter().flat_map(|table| &table.rows);
+    let fills = |row: &&LockRow| row.held_per_operation.is_some_and(|it| it.value.0 > room);
+    for row in rows.filter(fills) {
+        let known = all.iter().any(|lock| lock.cause.is_some_and(|cause| is(row, cause)));
+        let Some(held) = counted(row).filter(|_| !known && all.len() < LOCKS) else { continue };
+        all.push(Taken { name: row.name.to_string(), cause: None, counted: Some(held) });
+    }
+    all
 }
 
-/// What the census says of the lock that a cause is.
-fn counted(findings: &Findings, cause: &Cause) -> Option<CountedLock> {
-    let rows = &findings.locks.as_ref()?.rows;
-    let row = rows.iter().find(|row| row.cause.as_ref() == Some(&cause.id))?;
+/// Whether a lock that was counted is this cause.
+fn is(row: &LockRow, cause: &Cause) -> bool {
+    row.cause.as_ref() == Some(&cause.id)
+}
+
+/// What the census says of a lock.
+fn counted(row: &LockRow) -> Option<CountedLock> {
     let held = row.held_per_operation.filter(|_| row.at_most.is_some())?;
     let visits = row.taken.map(|taken| taken.0).filter(|visits| *visits <= MOST_VISITS)?;
     Some(CountedLock { visits, held: held.value })
@@ -206,9 +243,11 @@ fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<(String, Ratio)> {
         .collect()
 }
 
-fn level(point: &CurvePoint, ledger: &LevelLedger, locks: &[&Cause]) -> ObservedLevel {
+fn level(point: &CurvePoint, ledger: &LevelLedger, locks: &[Taken<'_>]) -> ObservedLevel {
     let rate = point.throughput.value.0;
-    let is = |cause: &Option<String>, lock: &Cause| cause.as_ref() == Some(&lock.id);
+    let is = |cause: &Option<String>, lock: &Taken<'_>| {
+        lock.cause.is_some_and(|own| cause.as_ref() == Some(&own.id))
+    };
     let lock_cpu: Vec<Seconds> = (locks.iter())
         .map(|lock| {
             let own = ledger.core.lines.iter().filter(|line| is(&line.cause, lock));

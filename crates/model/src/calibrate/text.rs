@@ -11,15 +11,21 @@ pub struct Parameters {
     pub visits: Vec<f64>,
     /// Part of an operation's CPU that is done holding each lock.
     pub inside: Vec<f64>,
+    /// Seconds of an operation asleep holding each lock.
+    pub asleep: Vec<f64>,
     /// Seconds until an idle core begins with a thread that was woken.
     pub idle_wake: f64,
 }
 
+/// Less sleep than this part of the CPU under a lock is noise.
+const ASLEEP: f64 = 0.02;
 /// Least visits to a lock in a round for which it is a loop rather than a chance.
 const OFTEN: f64 = 0.95;
 /// A round trip or a visit makes a round of the program; more would only cost events.
 const MOST_ROUNDS: f64 = 64.0;
 const SLICE: &str = "3 ms";
+/// A switch and a wake-up where no wait for a lock was seen.
+const SWITCH: f64 = 2e-6;
 
 /// A length of time as twin files have it.
 fn length(seconds: f64) -> String {
@@ -69,15 +75,20 @@ fn machine(text: &mut String, seen: &Observed, own: &Parameters) {
     );
     let paid: f64 = seen.locks.iter().map(|lock| lock.waits * lock.wait_cpu.0).sum();
     let waits: f64 = seen.locks.iter().map(|lock| lock.waits).sum();
-    if waits > 0.0 && paid > 0.0 {
-        let half = length(0.5 * paid / waits);
-        let source = "CPU in the kernel for one wait; half each for switching and waking";
-        for key in ["switch", "wake"] {
-            let _ = writeln!(
-                text,
-                "{key} = {{ value = \"{half}\", from = \"measured\", source = \"{source}\" }}"
-            );
-        }
+    let of_wait = "CPU in the kernel for one wait; half each for switching and waking";
+    let unseen = "no wait for a lock was seen; as lmbench finds on machines of today";
+    let cost = match (waits > 0.0, paid > 0.0) {
+        (true, true) => Some((0.5 * paid / waits, "measured", of_wait)),
+        (false, _) if !seen.locks.is_empty() => Some((SWITCH, "assumed", unseen)),
+        _ => None,
+    };
+    for key in ["switch", "wake"] {
+        let Some((half, from, source)) = cost else { continue };
+        let half = length(half);
+        let _ = writeln!(
+            text,
+            "{key} = {{ value = \"{half}\", from = \"{from}\", source = \"{source}\" }}"
+        );
     }
     let _ = writeln!(
         text,
@@ -110,7 +121,13 @@ fn threads(text: &mut String, seen: &Observed, own: &Parameters) {
         };
         let run = format!("{{ value = \"{}\", from = {from} }}", length(held));
         let name = quoted(&lock.name);
-        let hold = format!("{{ hold = {name}, steps = [{{ run = {run}, cv = 1.0 }}] }}");
+        let asleep = own.asleep[index] / own.visits[index].max(1e-9);
+        let asleep = match asleep > ASLEEP * held {
+            true => format!(", {{ think = \"{}\", cv = 1.0 }}", length(asleep)),
+            false => String::new(),
+        };
+        let steps = format!("[{{ run = {run}, cv = 1.0 }}{asleep}]");
+        let hold = format!("{{ hold = {name}, steps = {steps} }}");
         let each = own.visits[index] / rounds;
         let _ = match each {
             _ if (OFTEN..1.5).contains(&each) => writeln!(body, "    {hold},"),
@@ -120,7 +137,7 @@ fn threads(text: &mut String, seen: &Observed, own: &Parameters) {
             _ => writeln!(body, "    {{ repeat = {:.0}, steps = [{hold}] }},", each.round()),
         };
     }
-    let delay = seen.delay.0 / rounds;
+    let delay = (seen.delay.0 - own.asleep.iter().sum::<f64>()) / rounds;
     if delay > 0.02 * least / rounds {
         let _ = writeln!(body, "    {{ think = \"{}\", cv = 1.0 }},", length(delay));
     }

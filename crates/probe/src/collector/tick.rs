@@ -1,5 +1,7 @@
 //! The scheduler's tick: where stacks of running threads are taken without an interrupt of our own.
 
+use std::io::{BufRead, BufReader};
+
 /// Names of the tick's timer handler over the kernel's versions.
 const HANDLERS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
 
@@ -11,17 +13,18 @@ const STACKS_PER_WINDOW: f64 = 400.0;
 
 /// Address of the handler, where the kernel lets us know it.
 pub(crate) fn handler() -> Option<u64> {
-    find(&kneepoint_machine::proc::text("kallsyms").ok()?)
+    find(BufReader::new(kneepoint_machine::proc::open("kallsyms").ok()?))
 }
 
-fn find(symbols: &str) -> Option<u64> {
+/// Reads no further than it must: the kernel makes up each line when it is read.
+fn find(symbols: impl BufRead) -> Option<u64> {
     let address = |line: &str| {
         let mut fields = line.split_ascii_whitespace();
         let address = u64::from_str_radix(fields.next()?, 16).ok()?;
         let name = fields.nth(1)?;
         (address != 0 && HANDLERS.contains(&name)).then_some(address)
     };
-    symbols.lines().find_map(address)
+    symbols.lines().map_while(Result::ok).find_map(|line| address(&line))
 }
 
 /// The share of ticks, × 2^32, to take a stack at, when `ticks` of them found the system in
@@ -45,9 +48,9 @@ mod tests {
     #[test]
     fn the_handler_is_found_where_addresses_are_shown() {
         let text = "ffffffff81000000 T _stext\nffffffff814332e0 t tick_nohz_handler\n";
-        assert_eq!(find(text), Some(0xffff_ffff_8143_32e0));
-        assert_eq!(find("0000000000000000 t tick_nohz_handler\n"), None);
-        assert_eq!(find("not a symbol table"), None);
+        assert_eq!(find(text.as_bytes()), Some(0xffff_ffff_8143_32e0));
+        assert_eq!(find(&b"0000000000000000 t tick_nohz_handler\n"[..]), None);
+        assert_eq!(find(&b"not a symbol table"[..]), None);
     }
 
     #[test]

@@ -32,10 +32,12 @@ impl KernelSymbols {
     ///
     /// # Errors
     /// Where `source` cannot be read.
-    pub(crate) fn read(source: impl BufRead) -> io::Result<Self> {
+    pub(crate) fn read(mut source: impl BufRead) -> io::Result<Self> {
         let mut symbols = Vec::new();
-        for line in source.lines() {
-            symbols.extend(parse_line(&line?));
+        let mut line = String::new();
+        while source.read_line(&mut line)? > 0 {
+            symbols.extend(parse_line(&line));
+            line.clear();
         }
         symbols.sort_by_key(|symbol: &KernelSymbol| symbol.address);
         for aliases in symbols.chunk_by_mut(|a, b| a.address == b.address) {
