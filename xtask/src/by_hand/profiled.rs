@@ -7,7 +7,6 @@ use super::Level;
 use super::generator::{Hand, Second};
 use super::table::{agree, pooled, shown};
 use anyhow::{Context, Result};
-use kneepoint_rig::priority::raise_other;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,8 +29,6 @@ const EDGE: f64 = 0.3;
 const AROUND: u32 = 5;
 /// A window that the hypervisor took more than this share of the seconds from does not count.
 const MOST_STOLEN: f64 = 0.5;
-/// Until a process that was started leads a session of its own.
-const BEGINS: Duration = Duration::from_millis(30);
 
 /// The least that may be left of the throughput, by tier.
 const LEAST_FULL: f64 = 0.95;
@@ -167,8 +164,7 @@ fn watched(program: &Path, server: u32, watch: Watch) -> Result<Option<f64>> {
         return Ok(None);
     }
     let folder = tempfile::tempdir()?;
-    // The server has been raised above all else; what is started from a terminal beside one that
-    // has not gets its share as this does.
+    // A session of its own: server and generator have everybody's priority, and so has this.
     let child = Command::new("setsid")
         .arg(program)
         .args(["profile", "--json", "--pid", &server.to_string()])
@@ -180,8 +176,6 @@ fn watched(program: &Path, server: u32, watch: Watch) -> Result<Option<f64>> {
         .stderr(Stdio::piped())
         .spawn()
         .context("setsid")?;
-    sleep(BEGINS);
-    raise_other(child.id());
     let output = child.wait_with_output()?;
     let found: Value = serde_json::from_slice(&output.stdout).with_context(|| {
         let said = String::from_utf8_lossy(&output.stderr);
