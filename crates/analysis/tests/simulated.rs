@@ -214,7 +214,14 @@ fn a_lock_that_was_counted_bounds_what_more_cores_bring() {
         let truth = truth(&twin, level);
         assert!((said.throughput.0 / truth).ln().abs() < 0.15, "{level:?}: {said:?} {truth}");
     }
-    findings.locks = Some(counted(1e-6, &findings.locks.expect("one").rows[0].name));
+    let mut once = findings.locks.clone().expect("one");
+    once.rows[0].taken = None;
+    let name = once.rows[0].name.clone();
+    findings.locks = Some(once);
+    let known = Observed::of(&findings).expect("enough");
+    let held = known.locks[0].counted.as_ref().map(|it| (it.visits, it.held.0));
+    assert_eq!(held, Some((1.0, 50e-6)), "how often it is taken is not known");
+    findings.locks = Some(counted(1e-6, &name));
     assert!(Observed::of(&findings).expect("enough").locks.is_empty(), "it is hardly held");
 }
 

@@ -45,6 +45,12 @@ pub(crate) struct Cli {
     /// Print a man page (man, man-run, ...) or completions (complete-bash, ...), and exit
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     pub(crate) generate: Option<Generate>,
+    /// Say nothing on standard error but what goes wrong: no progress, no remarks
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say what each measurement gave as soon as it is done
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
     /// What to do
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

@@ -97,6 +97,7 @@ fn work(command: Option<&Command>) -> Work {
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<u8> {
+    print::set_volume(cli.quiet, cli.verbose);
     if let Some(what) = cli.generate {
         return commands::generate::generate(what);
     }

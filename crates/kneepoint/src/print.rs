@@ -8,6 +8,37 @@
 
 use kneepoint_report::terminal::Screen;
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
+
+/// How much is said on standard error beside errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Volume {
+    /// Nothing.
+    Quiet,
+    /// Progress and remarks.
+    #[default]
+    Usual,
+    /// What each measurement gave as well.
+    Verbose,
+}
+
+/// What the command line asked for, once it is read.
+static VOLUME: OnceLock<Volume> = OnceLock::new();
+
+/// Sets how much is said from here on; what was set first stays.
+pub(crate) fn set_volume(quiet: bool, verbose: bool) {
+    let asked = match (quiet, verbose) {
+        (true, _) => Volume::Quiet,
+        (_, true) => Volume::Verbose,
+        _ => Volume::Usual,
+    };
+    VOLUME.get_or_init(|| asked);
+}
+
+/// How much is said.
+pub(crate) fn volume() -> Volume {
+    VOLUME.get().copied().unwrap_or_default()
+}
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no error.
 ///
@@ -54,8 +85,11 @@ fn reported_once(error: &anyhow::Error) -> String {
     text
 }
 
-/// One line to standard error that is no failure.
+/// One line to standard error that is no failure; none where quiet was asked for.
 pub(crate) fn note(text: &str) {
+    if volume() == Volume::Quiet {
+        return;
+    }
     let _ = writeln!(io::stderr(), "{}", inert(text));
 }
 

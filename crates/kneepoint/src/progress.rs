@@ -1,5 +1,6 @@
 //! The progress of a run, fed by the plan: a bar on a terminal, else a line now and then.
 
+use crate::print::{self, Volume};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kneepoint_lab::Progress;
 use kneepoint_report::number;
@@ -17,6 +18,8 @@ pub(crate) struct Bar {
     bar: ProgressBar,
     /// What one operation is, in the plural.
     operation: String,
+    /// What is being done.
+    doing: String,
     /// Throughput of the last slice.
     last: Option<PerSecond>,
     /// When the next line is due; absent on a terminal.
@@ -24,15 +27,19 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// An empty bar, on a terminal; lines elsewhere.
+    /// An empty bar, on a terminal; lines elsewhere; nothing where quiet was asked for.
     pub(crate) fn new(operation: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(4));
+        let target = match print::volume() {
+            Volume::Quiet => ProgressDrawTarget::hidden(),
+            Volume::Usual | Volume::Verbose => ProgressDrawTarget::stderr_with_hz(4),
+        };
+        let bar = ProgressBar::with_draw_target(Some(1), target);
         let style = ProgressStyle::with_template("{bar:20} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .progress_chars("█▌ ");
         bar.set_style(style);
         let line_at = (!std::io::stderr().is_terminal()).then_some(BETWEEN_LINES);
-        Self { bar, operation: operation.to_owned(), last: None, line_at }
+        Self { bar, operation: operation.to_owned(), doing: String::new(), last: None, line_at }
     }
 
     /// Takes the bar off the screen.
@@ -51,21 +58,26 @@ impl Progress for Bar {
     fn step(&mut self, done: Nanos, total: Nanos, doing: &str) {
         self.bar.set_length(total.0);
         self.bar.set_position(done.0);
+        doing.clone_into(&mut self.doing);
         let reported = Reported { done, total, doing, last: self.last, operation: &self.operation };
         if self.line_at.is_some_and(|due| done >= due) {
             self.line_at = Some(done + BETWEEN_LINES);
-            crate::print::note(&reported.within(usize::MAX));
+            print::note(&reported.within(usize::MAX));
         }
-        let room = crate::print::error_width().saturating_sub(BESIDE_BAR);
-        self.bar.set_message(crate::print::inert(&reported.within(room)));
+        let room = print::error_width().saturating_sub(BESIDE_BAR);
+        self.bar.set_message(print::inert(&reported.within(room)));
     }
 
     fn measured(&mut self, throughput: PerSecond) {
         self.last = Some(throughput);
+        if print::volume() == Volume::Verbose {
+            let rate = number::plain_rate(throughput);
+            self.remark(&format!("{rate} {}/s  {}", self.operation, self.doing));
+        }
     }
 
     fn remark(&mut self, text: &str) {
-        self.bar.suspend(|| crate::print::note(text));
+        self.bar.suspend(|| print::note(text));
     }
 }
 

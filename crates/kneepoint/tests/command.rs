@@ -43,6 +43,22 @@ fn its_throughput_is_read_at_every_level() {
     assert!(!starts.contains("RUST_RECURSION_COUNT"), "{starts}");
 }
 
+#[test]
+fn as_much_is_said_as_was_asked_for() {
+    let _together = together();
+    let sandbox = Sandbox::new();
+    let measured = ["run", "--levels", "1", "--budget", "10s", "--throughput", "rate: ([0-9]+)"];
+    let of = |volume: &'static str| {
+        let reported = [volume, "--out", volume.trim_start_matches('-'), "--", "sh", "-c", BENCH];
+        sandbox.run(&[&measured[..], &reported[..]].concat())
+    };
+    let quiet = of("--quiet");
+    assert!(matches!(quiet.code, Some(0 | 4)), "{quiet:?}");
+    assert_eq!(quiet.err, "");
+    let verbose = of("--verbose");
+    assert!(verbose.err.contains("1.00k operations/s  baseline at 1 client"), "{verbose:?}");
+}
+
 /// A variant of one's own is tried, shown to be active or called unproven, and judged.
 #[test]
 fn variants_are_tried_proven_and_judged() {

@@ -77,9 +77,7 @@ fn is_good_enough(scored: &[Scored]) {
         .collect();
     let right = 1.0 - wrong.len() as f64 / planted.len() as f64;
     assert!(right >= TOP_1, "only {right:.2} of the first causes are right; wrong: {wrong:?}");
-    let errors: Vec<f64> =
-        planted.iter().flat_map(|(_, marks)| &marks.share_errors).map(|e| e.abs()).collect();
-    let off = median(&errors);
+    let (_, off) = found(scored);
     assert!(off <= SHARE_OFF, "shares are off by {off:.2} in the median");
     let covered: Vec<bool> =
         planted.iter().flat_map(|(_, marks)| marks.covered.iter().copied()).collect();

@@ -6,7 +6,7 @@ use crate::root;
 use anyhow::{Context, Result, anyhow, bail};
 use kneepoint_model::calibrate::{Asked, Observed, Oracle, calibrate};
 use kneepoint_model::twin::Change;
-use kneepoint_vocab::findings::NoTwin;
+use kneepoint_vocab::findings::{NoTwin, TwinForecast};
 use kneepoint_vocab::{Findings, Level};
 use std::process::Command;
 
@@ -73,19 +73,8 @@ fn forecast_more(few: &str, more: &str) -> Result<Vec<(String, f64, bool)>> {
             continue;
         }
         let said = oracle.ask(&Asked { level, changes: Vec::new() }).map_err(none)?;
-        let error = said.throughput.0 / measured - 1.0;
-        let row = format!(
-            "{} | {} | {} from {} | {:.0} | {:.0}–{:.0} | {measured:.0} | {:+.1} % |",
-            seen.name,
-            level.clients,
-            level.cores,
-            seen.cores,
-            said.throughput.0,
-            said.low.0,
-            said.high.0,
-            100.0 * error
-        );
-        rows.push((row, error, said.low.0 <= measured && measured <= said.high.0));
+        let at = format!("{} | {} from {}", level.clients, level.cores, seen.cores);
+        rows.push(compared(&seen.name, &at, &said, measured));
     }
     Ok(rows)
 }
@@ -111,7 +100,7 @@ fn none(why: NoTwin) -> anyhow::Error {
     anyhow!("no twin: {why:?}")
 }
 
-/// A row of the table, the error, and whether the interval holds the truth.
+/// What the levels before the last say of it.
 fn last_level(findings: &Findings) -> Result<(String, f64, bool)> {
     let seen = Observed::of(findings).map_err(none)?;
     let [.., before, last] = &seen.levels[..] else { bail!("too few levels") };
@@ -123,19 +112,19 @@ fn last_level(findings: &Findings) -> Result<(String, f64, bool)> {
     let asked = Asked { level, changes: Vec::new() };
     let said = Oracle::new(&twin, SEED, WORKERS).and_then(|mut it| it.ask(&asked));
     let said = said.map_err(none)?;
-    let truth = last.throughput.0;
-    let error = said.throughput.0 / truth - 1.0;
+    let at = format!("{} from {}", last.clients, before.clients);
+    Ok(compared(&seen.name, &at, &said, last.throughput.0))
+}
+
+/// A row of the table, the error, and whether the interval holds the truth.
+fn compared(name: &str, at: &str, said: &TwinForecast, truth: f64) -> (String, f64, bool) {
+    let (value, low, high) = (said.throughput.0, said.low.0, said.high.0);
+    let error = value / truth - 1.0;
     let row = format!(
-        "{} | {} from {} | {:.0} | {:.0}–{:.0} | {truth:.0} | {:+.1} % |",
-        seen.name,
-        last.clients,
-        before.clients,
-        said.throughput.0,
-        said.low.0,
-        said.high.0,
+        "{name} | {at} | {value:.0} | {low:.0}–{high:.0} | {truth:.0} | {:+.1} % |",
         100.0 * error
     );
-    Ok((row, error, said.low.0 <= truth && truth <= said.high.0))
+    (row, error, low <= truth && truth <= high)
 }
 
 /// Locks that a variant cured: what the twin says of them gone, beside the variant.

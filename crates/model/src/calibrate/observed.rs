@@ -225,11 +225,12 @@ fn is(row: &LockRow, cause: &Cause) -> bool {
     row.cause.as_ref() == Some(&cause.id)
 }
 
-/// What the census says of a lock.
+/// What the census says of a lock. Where it knows how long an operation holds the lock but not how
+/// often it takes it, as of locks whose functions it cannot watch, that is once.
 fn counted(row: &LockRow) -> Option<CountedLock> {
     let held = row.held_per_operation.filter(|_| row.at_most.is_some())?;
-    let visits = row.taken.map(|taken| taken.0).filter(|visits| *visits <= MOST_VISITS)?;
-    Some(CountedLock { visits, held: held.value })
+    let visits = row.taken.map_or(1.0, |taken| taken.0);
+    (visits <= MOST_VISITS).then_some(CountedLock { visits, held: held.value })
 }
 
 /// Causes that are CPU of an operation, and their part of the cores that work.
