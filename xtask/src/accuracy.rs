@@ -6,6 +6,7 @@
 
 mod build;
 mod check;
+mod kept;
 mod live;
 mod names;
 mod others;
@@ -29,7 +30,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 const FLAGS: &str = "--runs N, --seed S, --budget TIME, --forms LIST, --out DIR, --program FILE, \
-                     --again DIR, --tools, --write, --check, NAMES; or --live alone";
+                     --again DIR, --scores FILE, \
+                     --tools, --write, --check, NAMES; or --live alone";
 /// The variant that is the treated twin.
 const TREATED: &str = "treated";
 /// Where the tables go with `--write`, and what stands above them.
@@ -49,6 +51,8 @@ struct Options {
     program: PathBuf,
     /// Runs that were kept, to be judged again.
     again: Option<PathBuf>,
+    /// Where scores of many calls add up.
+    scores: Option<PathBuf>,
     write: bool,
     check: bool,
     /// Whether other tools watch each specimen too.
@@ -135,10 +139,17 @@ fn report(options: &Options, specimens: &[Specimen], scored: &[Scored]) -> Resul
     for one in scored {
         writeln!(results, "{}", serde_json::to_string(one)?)?;
     }
-    let kept = options.again.as_ref().unwrap_or(&options.out);
-    let text = format!("{}\n{}", tables::all(scored), rules::table(kept, specimens)?);
+    let (count, tables) = match &options.scores {
+        Some(path) => {
+            let all = kept::add(path, options.seed, scored)?;
+            (all.len(), tables::of_versions(&all))
+        }
+        None => (scored.len(), tables::all(scored)),
+    };
+    let runs = options.again.as_ref().unwrap_or(&options.out);
+    let text = format!("{tables}\n{}", rules::table(runs, specimens)?);
     println!("\n{text}\n{}", options.out.display());
-    if options.write { write(scored.len(), &text) } else { Ok(()) }
+    if options.write { write(count, &text) } else { Ok(()) }
 }
 
 fn parse(flags: &[&str]) -> Result<Options> {
@@ -152,6 +163,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         out: std::env::temp_dir().join(format!("accuracy-of-kneepoint-{pid}")),
         program: crate::root().join("target/release/kneepoint"),
         again: None,
+        scores: None,
         write: false,
         check: false,
         tools: false,
@@ -169,6 +181,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
             "--out" => options.out = std::path::absolute(value()?)?,
             "--program" => options.program = std::path::absolute(value()?)?,
             "--again" => options.again = Some(std::path::absolute(value()?)?),
+            "--scores" => options.scores = Some(std::path::absolute(value()?)?),
             "--write" => options.write = true,
             "--check" => options.check = true,
             "--tools" => options.tools = true,

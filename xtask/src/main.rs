@@ -50,11 +50,12 @@ cargo xtask COMMAND
                             build the programs of programs/, run each with the release build, and
                             compare its first cause with the one that was planted
   accuracy  [--runs N] [--seed S] [--budget TIME] [--forms debug,stripped,lto] [--out DIR]
-            [--program FILE] [--again DIR] [--write] [--check] [NAMES]
+            [--program FILE] [--again DIR] [--scores FILE] [--tools] [--write] [--check] [NAMES]
                             build the programs of specimens/ under names that mean nothing, and
                             score the release build on each: cause, place, share, gain, false
-                            alarms; --again scores what DIR keeps of runs, --write puts tables
-                            into docs/accuracy.md, --check only builds and runs the programs
+                            alarms; --again scores what DIR keeps of runs, --scores adds to
+                            FILE and makes tables of all it holds, --write puts tables into
+                            docs/accuracy.md, --check only builds and runs the programs
   error-rates [--runs N]    error rates of the whole procedure by simulation, as a table
   aa [--recipes A,B] [--comparisons N] [--out DIR] [--program FILE]
                             compare systems with themselves, N times in all (40), with the release

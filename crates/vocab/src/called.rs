@@ -45,8 +45,8 @@ pub enum Name {
     },
     /// Anything that is waited for, by no more than its kind.
     Wait(WaitReason),
-    /// A wait of which only the number of the system call is known.
-    SystemCall(i32),
+    /// A wait of which only the system call is known, by its name, or its number where it has none.
+    SystemCall(String),
     /// The kernel's work behind a system call, or another way into it.
     Kernel(String),
     /// Work of the kernel that has a name of its own, and the way into it.
@@ -187,11 +187,14 @@ impl fmt::Display for Name {
             }
             Self::Object { word, place } => return write!(f, "{word} in {place}"),
             Self::Known { name, of } => return write!(f, "{name} ({of})"),
-            Self::PoolLimit { permits, taken_in } => {
-                let plural = if *permits == 1 { "permit" } else { "permits" };
-                return write!(f, "pool limit: {permits} {plural} (semaphore in {taken_in})");
+            // A pool of one is a lock, whatever it is made of.
+            Self::PoolLimit { permits: 1, taken_in } => {
+                return write!(f, "lock held asleep (semaphore in {taken_in})");
             }
-            Self::SystemCall(number) => return write!(f, "system call {number}"),
+            Self::PoolLimit { permits, taken_in } => {
+                return write!(f, "pool limit: {permits} permits (semaphore in {taken_in})");
+            }
+            Self::SystemCall(call) => return write!(f, "system call {call}"),
             Self::Kernel(entry) => return write!(f, "kernel: {entry}"),
             Self::KernelWork { work, entry } => return write!(f, "kernel: {work} in {entry}"),
             Self::Variable { word, name } => return write!(f, "{word} {name}"),
@@ -309,10 +312,10 @@ mod tests {
             (Name::object("lock", method), "lock in Fifo::lock < post"),
             (work(LockWork::FutexCalls), "futex calls of mutex in f"),
             (work(LockWork::Spinning), "spinning for mutex in f"),
-            (pool(1), "pool limit: 1 permit (semaphore in borrow)"),
+            (pool(1), "lock held asleep (semaphore in borrow)"),
             (pool(2), "pool limit: 2 permits (semaphore in borrow)"),
             (Name::Kernel("read".to_owned()), "kernel: read"),
-            (Name::SystemCall(7), "system call 7"),
+            (Name::SystemCall("flock".to_owned()), "system call flock"),
             (Name::Wait(WaitReason::Socket), "a socket"),
         ] {
             assert_eq!(name.to_string(), spelt);

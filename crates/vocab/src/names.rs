@@ -95,6 +95,9 @@ pub struct Plumbing {
     pub mutex_verbs: Vec<String>,
     /// Functions that only start threads or pass a call on.
     pub scaffold: Vec<String>,
+    /// Functions of standard libraries, by the beginning of the name: who calls them names what is
+    /// waited for, as long as someone does.
+    pub standard: Vec<String>,
     /// Functions in which a stack of a runtime's own begins, by the beginning of the name.
     pub outermost: Vec<String>,
     /// Prefixes of operations on single words, whose time is their caller's.
@@ -109,6 +112,7 @@ impl Plumbing {
         self.prefixes.extend_from_slice(&more.prefixes);
         self.mutex_verbs.extend_from_slice(&more.mutex_verbs);
         self.scaffold.extend_from_slice(&more.scaffold);
+        self.standard.extend_from_slice(&more.standard);
         self.outermost.extend_from_slice(&more.outermost);
         self.primitives.extend_from_slice(&more.primitives);
         self.primitive_parts.extend_from_slice(&more.primitive_parts);

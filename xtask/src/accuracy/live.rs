@@ -60,6 +60,7 @@ pub(crate) fn live() -> Result<Vec<Missed>> {
         out: folder.clone(),
         program: crate::root().join("target/debug/kneepoint"),
         again: None,
+        scores: None,
         write: false,
         check: false,
         tools: false,

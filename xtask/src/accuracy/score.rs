@@ -2,7 +2,7 @@
 
 use super::names::Names;
 use super::specimen::{Planted, Specimen};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const LEAST_PLANTED: f64 = 0.1;
 const FIRST: usize = 3;
 
 /// What came of one run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Scored {
     pub(super) specimen: String,
     pub(super) family: String,
@@ -29,11 +29,11 @@ pub(super) struct Scored {
     /// Wall time of the diagnosis in seconds.
     pub(super) seconds: f64,
     /// Whether other tools show what is planted on top, by their names, where they were tried.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) tools: BTreeMap<String, bool>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub(super) enum Outcome {
     Planted(Marks),
@@ -49,7 +49,7 @@ pub(super) enum Outcome {
 }
 
 /// What is right about the diagnosis of a planted cause.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Marks {
     /// The first cause is the planted one, by its kind, its words and its place.
     pub(super) top_1: bool,

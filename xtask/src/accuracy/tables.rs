@@ -1,5 +1,6 @@
 //! Tables of scores: by family, by form of build, and what is taken for what.
 
+use super::kept::KeptScore;
 use super::score::{Marks, Outcome, Scored};
 use super::tools::Tool;
 use kneepoint_stats::interval::median;
@@ -20,6 +21,16 @@ pub(super) fn all(scored: &[Scored]) -> String {
     text.push_str(&confusion(scored));
     text.push_str(&beside_tools(scored));
     text
+}
+
+/// The same of scores that have added up, and what each version's are.
+pub(super) fn of_versions(kept: &[KeptScore]) -> String {
+    let scored: Vec<Scored> = kept.iter().map(|one| one.scored.clone()).collect();
+    let mut versions: BTreeMap<&str, Vec<&Scored>> = BTreeMap::new();
+    for one in kept {
+        versions.entry(&one.commit).or_default().push(&one.scored);
+    }
+    format!("{}\n{}", all(&scored), scores("commit", &versions, &BTreeMap::new()))
 }
 
 /// How often Kneepoint and other tools show a planted place first, where these were tried.
@@ -259,6 +270,17 @@ mod tests {
             let widths: BTreeSet<usize> = table.lines().map(wide).collect();
             assert_eq!(widths.len(), 1, "{table}");
         }
+    }
+
+    #[test]
+    fn each_version_has_its_line() {
+        let kept = some().into_iter().zip(["a1", "a1", "a1", "a1", "b2", "b2"]);
+        let kept =
+            kept.map(|(scored, commit)| KeptScore { commit: commit.to_owned(), seed: 1, scored });
+        let text = of_versions(&kept.collect::<Vec<_>>());
+        assert!(text.contains("| all | 6 | 1 | 1 | 33 % |"), "{text}");
+        assert!(text.contains("| a1 | 4 | 1 | 1 | 33 % |"), "{text}");
+        assert!(text.contains("| b2 | 2 | 0 | 0 |  |"), "{text}");
     }
 
     #[test]

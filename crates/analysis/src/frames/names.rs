@@ -7,6 +7,7 @@ use kneepoint_vocab::names::{
 };
 use kneepoint_vocab::{CauseKey, Frame, Relief};
 use std::sync::{LazyLock, Mutex, PoisonError};
+use syscalls::x86_64::Sysno;
 
 /// Base name under which kernel frames are recorded.
 pub(crate) const KERNEL: &str = "[kernel]";
@@ -14,6 +15,8 @@ pub(crate) const KERNEL: &str = "[kernel]";
 /// Ways into the kernel that the program did not ask for by a call or a fault.
 pub(crate) const INTERRUPT: &str = "interrupt";
 pub(crate) const ENTRY_AND_EXIT: &str = "entry and exit";
+/// Another thread was given the core on the way out of the kernel: what a preemption costs.
+pub(crate) const PREEMPTION: &str = "preemption";
 
 /// The file, read once.
 static BUILT_IN: LazyLock<Names> =
@@ -56,7 +59,13 @@ impl Catalogue {
 
     /// Whether the function only starts a thread or passes on a call.
     pub(crate) fn is_scaffold(self, function: &str) -> bool {
-        is_one(function, &self.0.plumbing.scaffold)
+        let bare = function.split('(').next().unwrap_or(function).trim_end();
+        [function, bare].iter().any(|name| is_one(name, &self.0.plumbing.scaffold))
+    }
+
+    /// Whether the function is a standard library's, which names nothing while someone calls it.
+    pub(crate) fn is_standard(self, function: &str) -> bool {
+        begins(function, &self.0.plumbing.standard)
     }
 
     /// Whether a stack of its own begins in the function.
@@ -220,7 +229,7 @@ impl Catalogue {
 
     /// Whether a way into the kernel is no call of the program's.
     pub(crate) fn is_nobody_s(self, entry: &str) -> bool {
-        matches!(entry, INTERRUPT | ENTRY_AND_EXIT)
+        matches!(entry, INTERRUPT | ENTRY_AND_EXIT | PREEMPTION)
     }
 
     /// Whether a kernel function serves an interrupt.
@@ -288,6 +297,11 @@ impl Catalogue {
     pub(crate) fn is_waiting_call(self, call: &str) -> bool {
         is_one(call, &self.0.kernel.waiting_calls)
     }
+}
+
+/// The system call of this number, as `x86_64` counts.
+pub(crate) fn numbered_call(number: i32) -> Option<&'static str> {
+    Some(Sysno::new(usize::try_from(number).ok()?)?.name())
 }
 
 fn holds(text: &str, parts: &[String]) -> bool {

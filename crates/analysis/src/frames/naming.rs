@@ -16,7 +16,8 @@ pub(crate) const LOCK: &str = "lock";
 ///
 /// A lock of a language's runtime goes by the runtime's name. Frames of the C library count only
 /// where the lock is inside it: known ones by what they guard (allocator, stdio), others by the
-/// function of the library that was called. Where everything is machinery the innermost user frame
+/// function of the library that was called. Functions of standard libraries count only where no
+/// other does. Where everything is machinery the innermost user frame
 /// outside the C library stands in, so that a wait is not left without any name that its stack
 /// offers.
 pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
@@ -30,7 +31,7 @@ pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
         return std::iter::once(name).chain(callers).map(str::to_owned).collect();
     }
     let user = || frames.iter().filter(|frame| !in_kernel(frame));
-    let mut names: Vec<String> = Vec::new();
+    let (mut names, mut standard) = (Vec::<String>::new(), Vec::new());
     let mut add = |name: String| {
         if names.last() != Some(&name) {
             names.push(name);
@@ -51,8 +52,15 @@ pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
         if let Some(name) = known.runtime(&frame.function) {
             add(name.to_owned());
         } else if !known.is_plumbing(bare(frame)) && !is_unnamed(&frame.function) {
-            add(frame.function.clone());
+            if known.is_standard(&frame.function) {
+                standard.push(frame.function.clone());
+            } else {
+                add(frame.function.clone());
+            }
         }
+    }
+    if names.is_empty() {
+        names = standard;
     }
     if names.is_empty() {
         let stands_in =
@@ -204,6 +212,20 @@ mod tests {
             ("main.(*ledger).post", "app"),
         ]);
         assert_eq!(naming_frames(known(), &frames), ["main.(*ledger).post"]);
+    }
+
+    #[test]
+    fn who_calls_a_standard_library_names_the_wait() {
+        let waiting = [
+            ("pthread_cond_wait", "libc.so.6"),
+            ("std::condition_variable::wait(std::unique_lock<std::mutex>&)", "libstdc++.so.6"),
+            ("std::wait<take_turn(long int)::<lambda()> >", "app"),
+        ];
+        let callers = [("take_turn(long)", "app"), ("void std::__invoke_impl<void>()", "app")];
+        let whole = stack(&[&waiting[..], &callers[..]].concat());
+        assert_eq!(naming_frames(known(), &whole), ["take_turn(long)"]);
+        let without = naming_frames(known(), &stack(&waiting));
+        assert_eq!(without, ["std::wait<take_turn(long int)::<lambda()> >"]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The stack table, and what a stack says about where CPU time went.
 
-use crate::frames::names::{Catalogue, ENTRY_AND_EXIT, INTERRUPT, in_kernel, is_unnamed};
+use crate::frames::names::{
+    Catalogue, ENTRY_AND_EXIT, INTERRUPT, PREEMPTION, in_kernel, is_unnamed,
+};
 use crate::frames::naming::{begins_in_machinery, naming_frames, working_function};
 use kneepoint_vocab::findings::{LineKind, Name, Place};
 use kneepoint_vocab::{CodeKind, Frame, SourceLine, StackId, StackRecord};
@@ -145,7 +147,11 @@ pub(crate) fn kernel_entry<'a>(known: Catalogue, functions: &[&'a str]) -> &'a s
     }
     let named =
         outermost_first().find(|function| !known.is_entry(function) && !is_unnamed(function));
-    named.unwrap_or(ENTRY_AND_EXIT)
+    match named {
+        Some(function) if known.is_switching(function) => PREEMPTION,
+        Some(function) => function,
+        None => ENTRY_AND_EXIT,
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! What system calls an operation makes, and which of them fail each time.
 
+use crate::frames::names::numbered_call;
 use crate::number::{count, finite, quotient, seconds};
 use crate::waits::counted;
 use kneepoint_vocab::findings::{CallRow, CallTable};
 use kneepoint_vocab::units::{Count, PerSecond, Ratio};
 use kneepoint_vocab::{Fact, RunRecord};
 use std::collections::BTreeMap;
-use syscalls::{Errno, x86_64::Sysno};
+use syscalls::Errno;
 
 /// Rows of the table at most.
 const MOST_ROWS: usize = 20;
@@ -60,8 +61,7 @@ fn row(number: i32, outcomes: &Outcomes, operations: Option<f64>, window: f64) -
 }
 
 fn call_name(number: i32) -> String {
-    let known = usize::try_from(number).ok().and_then(Sysno::new);
-    known.map_or_else(|| format!("system call {number}"), |call| call.name().to_owned())
+    numbered_call(number).map_or_else(|| format!("system call {number}"), str::to_owned)
 }
 
 fn error_name(number: u32) -> String {

@@ -13,7 +13,7 @@ use super::processes::{Lock, PAGE, locks};
 use super::seen::{Seen, heaviest};
 use super::serial;
 use crate::frames::kernel_locks::{self, Class, Machinery};
-use crate::frames::names::{Catalogue, KERNEL};
+use crate::frames::names::{Catalogue, KERNEL, numbered_call};
 use crate::frames::naming::{LOCK, kernel_naming_frames, machinery, naming_frames, polled_names};
 use crate::frames::stacks::Stacks;
 use crate::number::{count, seconds};
@@ -519,7 +519,8 @@ fn reason_name(reason: WaitReason, nodes: &[Node], path: &[String]) -> Name {
         Node::Reason { reason: WaitReason::Other, syscall } if *syscall >= 0 => Some(*syscall),
         _ => None,
     });
-    call.map_or(Name::Wait(reason), Name::SystemCall)
+    let name = |number| numbered_call(number).map_or_else(|| number.to_string(), str::to_owned);
+    call.map_or(Name::Wait(reason), |number| Name::SystemCall(name(number)))
 }
 
 /// Whether a thread that serves no client waits for work when it waits for this.

@@ -79,13 +79,13 @@ fn place(known: Catalogue, key: &WaitKey, frames: &[Frame]) -> Option<(u64, u64)
 }
 
 /// The name of a variable that lies `by` bytes before the place with this name:
-/// `app:queue+0x2c` by 44 is `app:queue`. Where it lies before the variable, the name as it is.
+/// `app:queue+0x2c` by 44 is `app:queue`. Where that lies before the variable, which happens where
+/// a library's object has another layout, the variable.
 pub(crate) fn before(name: &str, by: u64) -> String {
     let (variable, offset) = name.rsplit_once("+0x").unwrap_or((name, "0"));
     match u64::from_str_radix(offset, 16).ok().and_then(|offset| offset.checked_sub(by)) {
-        Some(0) => variable.to_owned(),
-        Some(offset) => format!("{variable}+{offset:#x}"),
-        None => name.to_owned(),
+        Some(offset) if offset > 0 => format!("{variable}+{offset:#x}"),
+        _ => variable.to_owned(),
     }
 }
 
@@ -112,6 +112,11 @@ mod tests {
             place(Catalogue::built_in(), &key(0x1028), &wait),
             place(Catalogue::built_in(), &key(0x102c), &wait)
         );
+        let waking = frames(&["pthread_cond_broadcast", "take_turn"]);
+        for word in [0x1010, 0x1014] {
+            let condition = place(Catalogue::built_in(), &key(word), &waking);
+            assert_eq!(condition, place(Catalogue::built_in(), &key(0x1028), &wait));
+        }
         let again = frames(&["__lll_lock_wait", "__pthread_mutex_cond_lock", "pthread_cond_wait"]);
         assert_eq!(place(Catalogue::built_in(), &key(0x1030), &again), Some((0x1030, 40)));
         assert_eq!(place(Catalogue::built_in(), &key(0), &wait), None);
@@ -131,5 +136,6 @@ mod tests {
         assert_eq!(before("app:all+0x1b4", 44), "app:all+0x188");
         assert_eq!(before("app:queue", 0), "app:queue");
         assert_eq!(before("app:queue", 44), "app:queue", "the object begins before it");
+        assert_eq!(before("app:queue+0x20", 40), "app:queue");
     }
 }

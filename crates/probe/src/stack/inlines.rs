@@ -4,6 +4,7 @@
 //! file has `.debug_info`, the entries `DW_TAG_inlined_subroutine` (DWARF 5, §3.3.8) tell which
 //! functions were put into one another around an address.
 
+use super::symbols::readable;
 use addr2line::{Context, Location};
 use gimli::{Dwarf, EndianArcSlice, LittleEndian, SectionId};
 use object::read::elf::ElfFile64;
@@ -37,6 +38,26 @@ pub(crate) struct Inlined {
     pub(crate) name: String,
     /// The file and line at which it was.
     pub(crate) line: Option<(String, u32)>,
+}
+
+/// Where the headers of C++'s standard library lie, whoever made it.
+const STANDARD: &str = "/include/c++/";
+
+impl Inlined {
+    /// The function as people write it. Debug information has no linkage name for what a compiler
+    /// makes of a lambda, and its plain names tell neither namespace nor file: `wait<...>` of a
+    /// header of the standard library is `std::wait<...>`, a lambda's `operator()` bears its file.
+    pub(crate) fn readable(&self) -> String {
+        let name = readable(&self.name);
+        let Some((file, _)) = self.line.as_ref().filter(|_| name == self.name) else { return name };
+        if file.contains(STANDARD) && !name.starts_with("std::") {
+            return format!("std::{name}");
+        }
+        match (name.as_str(), file.rsplit('/').next()) {
+            ("operator()", Some(file)) => format!("operator() in {file}"),
+            _ => name,
+        }
+    }
 }
 
 /// The debug information of one image and of its debug file.
@@ -114,6 +135,22 @@ pub(super) fn contents<'data>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_header_or_a_lambda_is_called_tells_where_it_is_from() {
+        let read = |name: &str, file: &str| {
+            Inlined { name: name.to_owned(), line: Some((file.to_owned(), 9)) }.readable()
+        };
+        let header = "/usr/include/c++/12/condition_variable";
+        assert_eq!(read("wait<f()::<lambda()> >", header), "std::wait<f()::<lambda()> >");
+        assert_eq!(
+            read("_ZNSt5mutex4lockEv", "/usr/include/c++/12/bits/std_mutex.h"),
+            "std::mutex::lock()"
+        );
+        assert_eq!(read("operator()", "/home/me/bench.cpp"), "operator() in bench.cpp");
+        assert_eq!(read("post", "/home/me/bench.cpp"), "post");
+        assert_eq!(Inlined { name: "operator()".to_owned(), line: None }.readable(), "operator()");
+    }
 
     #[test]
     fn bytes_that_are_no_program_have_no_chains() {

@@ -202,7 +202,7 @@ impl Names {
         let part = table.in_part(address);
         let begin = table.begin(address).or_else(start).unwrap_or(address);
         let mut lines: Vec<_> = inlined.iter().map(|one| one.line.clone()).collect();
-        let functions = inlined.iter().map(|one| readable(&one.name)).chain([outer]);
+        let functions = inlined.iter().map(Inlined::readable).chain([outer]);
         let frames: Vec<Frame> =
             functions.map(|function| Frame { function, module: module.clone() }).collect();
         lines.push(inlines.line(begin));

@@ -13,6 +13,11 @@ const RATE: &str = concat!(
     r"updates?)\s*(?:/\s*s(?:ec(?:onds?)?)?|per\s+sec(?:ond)?)|qps|tps|rps|iops)",
 );
 
+/// The same of anything that is counted in the plural; of a text that has no [`RATE`].
+const ANY_RATE: &str = r"([a-z]{3,}s)\s*(?:/\s*s(?:ec(?:onds?)?)?|per\s+sec(?:ond)?)";
+/// What is no operation, however many there are of it in a second.
+const AMOUNTS: [&str; 2] = ["byte", "bit"];
+
 /// A prefix of a unit, and what comes behind it.
 const AFTER: &str = r"\s*([kmg]?)(.{0,3})";
 
@@ -50,6 +55,9 @@ pub(super) fn rate(printed: &str) -> Result<Option<f64>, String> {
             take(&mut found, &captures)?;
         }
     }
+    if found.is_empty() {
+        take_others(&mut found, printed)?;
+    }
     match &found[..] {
         [] => Ok(None),
         [one] => Ok(Some(one.rate)),
@@ -61,6 +69,20 @@ pub(super) fn rate(printed: &str) -> Result<Option<f64>, String> {
             unknown::option_for(printed, &one.text)
         )),
     }
+}
+
+/// Adds figures such as `12 records/s`, whatever it is that is counted.
+fn take_others(found: &mut Vec<Figure>, printed: &str) -> Result<(), String> {
+    let Ok(any) = Regex::new(&format!(r"(?i)(?:^|[^\w.,+-]){NUMBER}()\s+{ANY_RATE}\b")) else {
+        return Err("the patterns of figures are no regular expressions".to_owned());
+    };
+    for captures in printed.split(['\n', '\r']).flat_map(|line| any.captures_iter(line)) {
+        let counted = captures.get(3).map_or("", |word| word.as_str()).to_ascii_lowercase();
+        if !AMOUNTS.iter().any(|amount| counted.contains(amount)) {
+            take(found, &captures)?;
+        }
+    }
+    Ok(())
 }
 
 /// Adds a figure, unless one of the same value is there.
@@ -101,6 +123,8 @@ mod tests {
             ("12 rps", 12.0),
             ("4 msgs/sec", 4.0),
             ("+1200 ops/s", 1200.0),
+            ("14783.5 records/s", 14783.5),
+            ("3 frames per second, 12 ops/s", 12.0),
             ("1.2e3 ops/s", 1200.0),
             ("2.5 Mops/s", 2.5e6),
             ("5 Kops/s", 5000.0),
@@ -126,6 +150,7 @@ mod tests {
         for printed in [
             "",
             "600 MB/s",
+            "600 megabytes/s",
             "Throughput: 600 MB/s",
             "throughput: 12 ms",
             "throughput: 12ms",
