@@ -70,6 +70,17 @@ pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
     names
 }
 
+/// What names by [`naming_frames`] count beside others for the same lock, of equally heavy stacks:
+/// the program's own decide, a standard library's where there are none of these, and machinery's
+/// where there are none at all.
+pub(crate) fn strength(known: Catalogue, names: &[String]) -> f64 {
+    match names.first() {
+        Some(name) if known.is_plumbing(name) => 1e-6,
+        Some(name) if known.is_standard(name) => 1e-3,
+        _ => 1.0,
+    }
+}
+
 /// The function without the name of the program's own crate: in a program called `rwlock` a
 /// function `rwlock::update` is nobody's lock.
 fn bare(frame: &Frame) -> &str {
@@ -226,6 +237,10 @@ mod tests {
         assert_eq!(naming_frames(known(), &whole), ["take_turn(long)"]);
         let without = naming_frames(known(), &stack(&waiting));
         assert_eq!(without, ["std::wait<take_turn(long int)::<lambda()> >"]);
+        let parked = naming_frames(known(), &stack(&[("Parker::park(bool, long)", "libjvm.so")]));
+        let strengths =
+            [&parked, &without, &naming_frames(known(), &whole)].map(|it| strength(known(), it));
+        assert!(strengths.is_sorted() && strengths[0] < strengths[2], "{strengths:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::seen::{Seen, heaviest};
 use super::serial;
 use crate::frames::kernel_locks::{self, Class, Machinery};
 use crate::frames::names::{Catalogue, KERNEL, numbered_call};
-use crate::frames::naming::{LOCK, kernel_naming_frames, machinery, naming_frames, polled_names};
+use crate::frames::naming::{LOCK, kernel_naming_frames, polled_names};
 use crate::frames::stacks::Stacks;
 use crate::number::{count, seconds};
 use kneepoint_vocab::findings::{CauseKind, LineKind, Name, Place};
@@ -178,11 +178,7 @@ impl Notes {
         let entry = self.of(trial, &lock.key());
         for at in &lock.stacks {
             let (known, frames) = (stacks.known, stacks.frames(at.stack));
-            entry.vote(
-                Machinery::User(machinery(known, frames)),
-                naming_frames(known, frames),
-                TAKEN * count(at.times),
-            );
+            entry.vote_of_user(known, frames, TAKEN * count(at.times));
         }
     }
 
@@ -203,11 +199,7 @@ impl Notes {
                     let shown = Machinery::User(LOCK);
                     self.seen.entry(node).or_default().vote(shown, names, weight);
                 }
-                self.of(trial, key).vote(
-                    Machinery::User(machinery(known, frames)),
-                    naming_frames(known, frames),
-                    weight,
-                );
+                self.of(trial, key).vote_of_user(known, frames, weight);
             }
             (StackKind::OnCpu, _) => {
                 let Some(spinning) = kernel_locks::spinning(known, frames) else { return };

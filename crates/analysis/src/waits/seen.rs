@@ -2,9 +2,9 @@
 
 use crate::frames::kernel_locks::Machinery;
 use crate::frames::names::Catalogue;
-use crate::frames::naming::LOCK;
-use kneepoint_vocab::WaitReason;
+use crate::frames::naming::{LOCK, machinery, naming_frames, strength};
 use kneepoint_vocab::findings::{Name, Place};
+use kneepoint_vocab::{Frame, WaitReason};
 use std::collections::BTreeMap;
 
 /// Frames of a chain that are kept as a cause's path.
@@ -35,10 +35,23 @@ pub(super) fn heaviest<K: Ord + Clone>(weights: &BTreeMap<K, f64>) -> Option<(K,
 }
 
 impl Seen {
+    /// A stack of `weight` in user code votes for what its frames show.
+    pub(super) fn vote_of_user(&mut self, known: Catalogue, frames: &[Frame], weight: f64) {
+        let names = naming_frames(known, frames);
+        let shown = Machinery::User(machinery(known, frames));
+        *self.machinery.entry(shown).or_default() += weight;
+        let strength = strength(known, &names);
+        self.vote_for_names(names, weight * strength);
+    }
+
     /// A stack of `weight` votes for a kind of lock and for its names, innermost first.
     pub(super) fn vote(&mut self, shown: Machinery, names: Vec<String>, weight: f64) {
-        self.stacks += weight;
         *self.machinery.entry(shown).or_default() += weight;
+        self.vote_for_names(names, weight);
+    }
+
+    fn vote_for_names(&mut self, names: Vec<String>, weight: f64) {
+        self.stacks += weight;
         let Some(first) = names.first() else { return };
         *self.first.entry(first.clone()).or_default() += weight;
         for (depth, name) in names.iter().take(NAMING_DEPTH).enumerate() {
