@@ -49,7 +49,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         recipes: ["sqlite-shared-cache", "mariadb-point-select"].map(str::to_owned).to_vec(),
         comparisons: 40,
         out: std::env::temp_dir().join(format!("kneepoint-aa-{pid}")),
-        program: crate::root().join("target/release/kneepoint"),
+        program: crate::built("release/kneepoint"),
     };
     for pair in flags.chunks(2) {
         match pair {

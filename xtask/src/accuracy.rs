@@ -161,7 +161,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         budget: "25s".to_owned(),
         forms: Form::ALL.to_vec(),
         out: std::env::temp_dir().join(format!("accuracy-of-kneepoint-{pid}")),
-        program: crate::root().join("target/release/kneepoint"),
+        program: crate::built("release/kneepoint"),
         again: None,
         scores: None,
         write: false,

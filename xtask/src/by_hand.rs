@@ -96,7 +96,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         budget: "70s".to_owned(),
         profile: false,
         out: std::env::temp_dir().join(format!("kneepoint-by-hand-{pid}")),
-        program: crate::root().join("target/release/kneepoint"),
+        program: crate::built("release/kneepoint"),
     };
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {

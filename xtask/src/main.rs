@@ -81,9 +81,9 @@ cargo xtask COMMAND
                             or lie, damaged directories; begins none after TIME (170s, 3m), and
                             takes none that are in FILE
   bench-probe [--loads pipe,pipe-one-cpu,block,mariadb]
-              [--observers kneepoint,attached,bpftrace,perf] [--pairs N] [--seconds S]
+              [--observers kneepoint,attached,bpftrace,perf,gdb] [--pairs N] [--seconds S]
               [--collector [NAME=]FILE]...
-                            throughput with the collector, bpftrace and perf over throughput with
+                            throughput with the collector, bpftrace, perf and gdb over that with
                             nothing, as interleaved pairs; attached: our programs return at once
   dist [--out DIR] [--program FILE] [--static]
                             a Debian package of the release build, with man pages and completions,
@@ -144,6 +144,12 @@ fn tidy() -> Result<()> {
 fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_owned()
+}
+
+/// A file or folder that Cargo has built for the workspace.
+fn built(file: &str) -> PathBuf {
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    root().join(folder).join(file)
 }
 
 /// The Cargo that runs this command.

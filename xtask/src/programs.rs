@@ -122,7 +122,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         budget: "25s".to_owned(),
         levels: "1,2,4,8".to_owned(),
         out: std::env::temp_dir().join(format!("kneepoint-programs-{pid}")),
-        program: crate::root().join("target/release/kneepoint"),
+        program: crate::built("release/kneepoint"),
     };
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {

@@ -61,7 +61,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         budget: None,
         protocol: None,
         out: std::env::temp_dir().join(format!("kneepoint-recipes-{pid}")),
-        program: crate::root().join("target/release/kneepoint"),
+        program: crate::built("release/kneepoint"),
     };
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {

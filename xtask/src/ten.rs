@@ -81,7 +81,7 @@ fn pooled(on_off: &[f64]) -> String {
 fn parse(flags: &[&str]) -> Result<Options> {
     let pid = std::process::id();
     let out = std::env::temp_dir().join(format!("kneepoint-ten-{pid}"));
-    let program = crate::root().join("target/release/kneepoint");
+    let program = crate::built("release/kneepoint");
     let mut options = Options { runs: 10, out, program };
     for pair in flags.chunks(2) {
         match pair {

@@ -58,7 +58,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         slower: 0.05,
         budget: "180s".to_owned(),
         out: std::env::temp_dir().join(format!("kneepoint-variants-{pid}")),
-        program: crate::root().join("target/release/kneepoint"),
+        program: crate::built("release/kneepoint"),
     };
     for pair in flags.chunks(2) {
         match pair {

@@ -103,12 +103,31 @@ fn a_program_s_own_function_may_be_dearer_beside_its_lock() {
 
 /// Clients that sleep for `reason` in these functions of the kernel.
 fn asleep(reason: WaitReason, functions: &[&str]) -> RunRecord {
+    asleep_in(reason, -1, functions)
+}
+
+/// The same in the system call of this number.
+fn asleep_in(reason: WaitReason, syscall: i32, functions: &[&str]) -> RunRecord {
     let mut record = inside("__lll_lock_wait_private", "app", 0.0);
     record.stacks[2].frames = kernel(functions);
     for key in wait_keys(&mut record) {
-        *key = WaitKey { reason, object: 0, object_name: None, syscall: -1 };
+        *key = WaitKey { reason, object: 0, object_name: None, syscall };
     }
     record
+}
+
+#[test]
+fn calls_that_only_one_thing_is_waited_for_in_tell_it() {
+    let of = |syscall, function: &str| {
+        let record = asleep_in(WaitReason::Other, syscall, &["schedule", function]);
+        let first = causes(&record).swap_remove(0);
+        (first.kind, first.name.to_string())
+    };
+    let file_lock = (CauseKind::KernelLock, "file lock (flock)".to_owned());
+    assert_eq!(of(73, "__x64_sys_flock"), file_lock);
+    let queue = (CauseKind::Thread, "message queue (mq_timedsend)".to_owned());
+    assert_eq!(of(242, "__x64_sys_mq_timedsend"), queue);
+    assert_eq!(of(101, "__x64_sys_ptrace"), (CauseKind::Other, "system call ptrace".to_owned()));
 }
 
 #[test]

@@ -260,6 +260,8 @@ pub struct Kernel {
     pub switching: Vec<String>,
     /// Calls that do nothing but wait or wake.
     pub waiting_calls: Vec<String>,
+    /// What is waited for in calls that tell it.
+    pub waits: Vec<WaitingCall>,
     /// Calls by which requests come and answers go.
     pub exchange_calls: Vec<String>,
     /// Numbers of the calls by which requests come.
@@ -295,7 +297,20 @@ impl Kernel {
         first(&mut self.lock, &more.lock);
         first(&mut self.sleep, &more.sleep);
         first(&mut self.work, &more.work);
+        first(&mut self.waits, &more.waits);
     }
+}
+
+/// What threads wait for in system calls of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WaitingCall {
+    /// What it is called.
+    pub name: String,
+    /// The calls.
+    pub calls: Vec<String>,
+    /// A lock; else something that another thread has to send.
+    pub lock: bool,
 }
 
 /// A lock of the kernel that no event tells of, by those who sleep for it.

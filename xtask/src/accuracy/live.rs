@@ -58,7 +58,7 @@ pub(crate) fn live() -> Result<Vec<Missed>> {
         budget: BUDGET.to_owned(),
         forms: vec![Form::Debug],
         out: folder.clone(),
-        program: crate::root().join("target/debug/kneepoint"),
+        program: crate::built("debug/kneepoint"),
         again: None,
         scores: None,
         write: false,

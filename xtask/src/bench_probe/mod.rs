@@ -1,5 +1,6 @@
 //! What watching costs, as throughput: loads run with nothing, with Kneepoint's collector, with
-//! bpftrace's off-CPU script and with perf, interleaved, as ratios of pairs with their intervals.
+//! bpftrace's off-CPU script, with perf and with gdb, interleaved, as ratios of pairs with their
+//! intervals.
 
 mod loads;
 mod observers;
@@ -67,7 +68,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
     let words = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<_>>();
     let mut options = Options {
         loads: words("pipe,pipe-one-cpu,block,mariadb"),
-        observers: words("kneepoint,bpftrace,perf"),
+        observers: words("kneepoint,bpftrace,perf,gdb"),
         collectors: Vec::new(),
         pairs: 8,
         cell: Duration::from_secs(2),
@@ -103,7 +104,7 @@ fn build() -> Result<PathBuf> {
     if !status.success() {
         bail!("the collector was not built");
     }
-    Ok(crate::root().join("target/release/examples/collect"))
+    Ok(crate::built("release/examples/collect"))
 }
 
 /// Those asked for that work here; a line for each that does not.

@@ -1,4 +1,4 @@
-//! What watches a load: Kneepoint's collector, bpftrace, perf.
+//! What watches a load: Kneepoint's collector, bpftrace, perf, gdb.
 
 use super::undo::Undo;
 use anyhow::{Context as _, Result, bail};
@@ -27,6 +27,13 @@ tracepoint:sched:sched_switch {
 const WITH_EVENTS: &str = "\
     [ -e /sys/kernel/debug/tracing/events ] || mount -t debugfs none /sys/kernel/debug; \
     exec bpftrace -e \"$1\"";
+/// Stacks of all threads again and again, as they are taken by hand where nothing else is there:
+/// the process stands still for each. It ends between two of them, when it is told so, since what
+/// dies while it holds a process may leave it stopped.
+const STACKS_BY_GDB: &str = "\
+    while read -r -t 0.5; [ $? -gt 128 ]; do \
+        gdb -p \"$1\" -nx -batch -ex 'thread apply all bt' > /dev/null 2>&1; \
+    done";
 /// How long `perf record` takes to get going.
 const SETTLE: Duration = Duration::from_millis(700);
 
@@ -160,8 +167,50 @@ impl Drop for Watcher {
     }
 }
 
-/// bpftrace or perf.
+/// gdb, which takes stacks of the system's first process.
+struct Gdb {
+    undo: Rc<Undo>,
+    running: Option<Child>,
+}
+
+impl Observer for Gdb {
+    fn begin(&mut self, pids: &[u32], _: &[u32]) -> Result<()> {
+        let pid = pids.first().context("no process to take stacks of")?.to_string();
+        let child = Command::new("bash")
+            .args(["-c", STACKS_BY_GDB, "bash", &pid])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("bash")?;
+        self.undo.add_process(&child, "bash")?;
+        self.running = Some(child);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<String> {
+        if let Some(mut child) = self.running.take() {
+            if let Some(mut input) = child.stdin.take() {
+                writeln!(input, "end").context("gdb")?;
+            }
+            child.wait()?;
+        }
+        Ok(String::new())
+    }
+}
+
+impl Drop for Gdb {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// bpftrace, perf or gdb.
 pub(crate) fn other(name: &str, undo: &Rc<Undo>) -> Result<Box<dyn Observer>> {
+    if name == "gdb" {
+        is_installed(name)?;
+        return Ok(Box::new(Gdb { undo: Rc::clone(undo), running: None }));
+    }
     let out = undo.folder().join("perf.data");
     let (name, ready, command): (_, _, Box<dyn Fn() -> Command>) = match name {
         "bpftrace" => {
@@ -181,10 +230,15 @@ pub(crate) fn other(name: &str, undo: &Rc<Undo>) -> Result<Box<dyn Observer>> {
             };
             ("perf", None, Box::new(command))
         }
-        _ => bail!("known are kneepoint, whole, attached, bpftrace and perf"),
+        _ => bail!("known are kneepoint, whole, attached, bpftrace, perf and gdb"),
     };
-    let mut version = Command::new(name);
+    is_installed(name)?;
+    Ok(Box::new(Watcher { command, name, ready, undo: Rc::clone(undo), running: None }))
+}
+
+fn is_installed(program: &str) -> Result<()> {
+    let mut version = Command::new(program);
     version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     version.status().context("it is not installed")?;
-    Ok(Box::new(Watcher { command, name, ready, undo: Rc::clone(undo), running: None }))
+    Ok(())
 }

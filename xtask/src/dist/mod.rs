@@ -55,7 +55,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
     let root = crate::root();
     let mut options = Options {
         out: root.join("target/dist"),
-        program: root.join("target/release/kneepoint"),
+        program: crate::built("release/kneepoint"),
         is_static: false,
     };
     let mut flags = flags.iter();
@@ -86,8 +86,7 @@ fn static_build(root: &Path) -> Result<PathBuf> {
     if !build.status().context("cargo")?.success() {
         bail!("cargo build --target {STATIC} failed");
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-    Ok(root.join(target).join(STATIC).join("release/kneepoint"))
+    Ok(crate::built(STATIC).join("release/kneepoint"))
 }
 
 fn archive(tree: &Tree, file: &Path) -> Result<PathBuf> {

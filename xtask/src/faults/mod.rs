@@ -116,7 +116,7 @@ impl Default for Options {
     fn default() -> Self {
         // Beside this program: where Cargo puts what it builds.
         let beside = std::env::current_exe().map(|own| own.with_file_name("kneepoint"));
-        let built = crate::root().join("target/debug/kneepoint");
+        let built = crate::built("debug/kneepoint");
         let program = beside.ok().filter(|program| program.is_file()).unwrap_or(built);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {

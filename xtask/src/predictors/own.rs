@@ -2,7 +2,6 @@
 //! is kept from the calibration and forecast; a lock that a variant cures is taken away from the
 //! twin, beside what the variant brought. With `--cores`, a run on few cores forecasts one on more.
 
-use crate::root;
 use anyhow::{Context, Result, anyhow, bail};
 use kneepoint_model::calibrate::{Asked, Observed, Oracle, calibrate};
 use kneepoint_model::twin::Change;
@@ -89,7 +88,7 @@ fn summed_up(off: &[f64], held: usize) -> Result<()> {
 }
 
 fn findings(directory: &str) -> Result<Findings> {
-    let binary = root().join("target/release/kneepoint");
+    let binary = crate::built("release/kneepoint");
     let arguments = ["report", directory, "--json"];
     let output = Command::new(&binary).args(arguments).output();
     let output = output.with_context(|| format!("{}: build it first", binary.display()))?;

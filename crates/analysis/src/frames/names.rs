@@ -3,7 +3,7 @@
 //! here is what they mean.
 
 use kneepoint_vocab::names::{
-    Inside, KernelLockClass, KernelWork, Names, Parking, Relieved, Runtime,
+    Inside, KernelLockClass, KernelWork, Names, Parking, Relieved, Runtime, WaitingCall,
 };
 use kneepoint_vocab::{CauseKey, Frame, Relief};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -283,6 +283,11 @@ impl Catalogue {
         rows.find(|row| row.kinds.contains(&key.kind) && named(row)).map(|row| row.by)
     }
 
+    /// What threads wait for in the system call, where that is known.
+    pub(crate) fn waits_in(self, call: &str) -> Option<&'static WaitingCall> {
+        self.0.kernel.waits.iter().find(|waits| is_one(call, &waits.calls))
+    }
+
     /// Whether requests come or answers go by the system call.
     pub(crate) fn is_exchange(self, call: &str) -> bool {
         is_one(call, &self.0.kernel.exchange_calls)
@@ -507,6 +512,9 @@ mod tests {
         assert!(
             known().is_switching("finish_task_switch.isra.0") && !known().is_switching("copy_page")
         );
+        assert!(known().waits_in("flock").is_some_and(|waits| waits.lock));
+        assert!(known().waits_in("msgrcv").is_some_and(|waits| !waits.lock));
+        assert!(known().waits_in("read").is_none());
         assert!(known().is_waiting_call("kill") && !known().is_waiting_call("write"));
         let write = ["schedule", "__vma_start_write", "__split_vma"];
         assert_eq!(known().sleeps_for(&write), Some("mmap_lock"));

@@ -399,7 +399,10 @@ fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> 
         Some(_) => path.first().map(|caller| (caller.clone(), in_module(stacks, caller))),
         None => key(kind, &place, &path, stacks),
     }
-    .unwrap_or_else(|| (reason.as_str().to_owned(), String::new()));
+    .unwrap_or_else(|| {
+        let call = call_of(&united.nodes).filter(|call| known.waits_in(call).is_some());
+        (call.unwrap_or_else(|| reason.as_str().to_owned()), String::new())
+    });
     let frame = if kind == Kind::KernelSpinLock { format!("{frame} (spin)") } else { frame };
     let word = what.machinery().word();
     let name = match kind {
@@ -418,7 +421,7 @@ fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> 
             let word = Some(word).filter(|word| MADE_OF_CONDITIONS.contains(word));
             Name::object(word.unwrap_or(CONDITION), place)
         }
-        Kind::Reason => reason_name(reason, &united.nodes, &path),
+        Kind::Reason => reason_name(known, reason, &united.nodes, &path),
     };
     let (kind, line) = match kind {
         Kind::NamedLock | Kind::WholeLock | Kind::Lock => (CauseKind::Lock, LineKind::IdleLock),
@@ -426,7 +429,11 @@ fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> 
             (CauseKind::KernelLock, LineKind::IdleKernelLock)
         }
         Kind::NamedCondition | Kind::Condition => (CauseKind::Thread, LineKind::IdleThread),
-        Kind::Reason => of_reason(reason),
+        Kind::Reason => match call_of(&united.nodes).and_then(|call| known.waits_in(&call)) {
+            Some(waits) if waits.lock => (CauseKind::KernelLock, LineKind::IdleKernelLock),
+            Some(_) => (CauseKind::Thread, LineKind::IdleThread),
+            None => of_reason(reason),
+        },
     };
     Group { key: CauseKey::new(kind, frame, module), kind, line, name, path, objects: 0 }
 }
@@ -503,16 +510,26 @@ const fn of_reason(reason: WaitReason) -> (CauseKind, LineKind) {
 }
 
 /// A reason that says nothing goes by the system call, and a sleep by the function that sleeps.
-fn reason_name(reason: WaitReason, nodes: &[Node], path: &[String]) -> Name {
+fn reason_name(known: Catalogue, reason: WaitReason, nodes: &[Node], path: &[String]) -> Name {
     if let (WaitReason::Timer, Some(function)) = (reason, path.first()) {
         return Name::sleep(function.clone());
     }
-    let call = nodes.iter().find_map(|node| match node {
+    match call_of(nodes) {
+        None => Name::Wait(reason),
+        Some(call) => match known.waits_in(&call) {
+            Some(waits) => Name::Known { name: waits.name.clone(), of: call },
+            None => Name::SystemCall(call),
+        },
+    }
+}
+
+/// The system call of waits of which nothing else is known, by name; by number where it has none.
+fn call_of(nodes: &[Node]) -> Option<String> {
+    let number = nodes.iter().find_map(|node| match node {
         Node::Reason { reason: WaitReason::Other, syscall } if *syscall >= 0 => Some(*syscall),
         _ => None,
-    });
-    let name = |number| numbered_call(number).map_or_else(|| number.to_string(), str::to_owned);
-    call.map_or(Name::Wait(reason), |number| Name::SystemCall(name(number)))
+    })?;
+    Some(numbered_call(number).map_or_else(|| number.to_string(), str::to_owned))
 }
 
 /// Whether a thread that serves no client waits for work when it waits for this.
