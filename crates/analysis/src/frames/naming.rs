@@ -9,6 +9,11 @@
 use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
 use kneepoint_vocab::Frame;
 
+/// What names count that the program has given, that a standard library has, and that stand in.
+const OWN: f64 = 1.0;
+const OF_STANDARD: f64 = 1e-3;
+const STAND_IN: f64 = 1e-6;
+
 /// The word for a lock whose stacks do not tell which kind it is.
 pub(crate) const LOCK: &str = "lock";
 
@@ -17,10 +22,16 @@ pub(crate) const LOCK: &str = "lock";
 /// A lock of a language's runtime goes by the runtime's name. Frames of the C library count only
 /// where the lock is inside it: known ones by what they guard (allocator, stdio), others by the
 /// function of the library that was called. Functions of standard libraries count only where no
-/// other does. Where everything is machinery the innermost user frame
-/// outside the C library stands in, so that a wait is not left without any name that its stack
-/// offers.
+/// other does. Where everything is machinery the innermost user frame outside the C library stands
+/// in, so that a wait is not left without any name that its stack offers.
 pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
+    naming(known, frames).0
+}
+
+/// The same, with what these names count beside others for the same lock, of equally heavy stacks:
+/// the program's own decide, a standard library's where there are none of these, and machinery's
+/// where there are none at all.
+pub(crate) fn naming(known: Catalogue, frames: &[Frame]) -> (Vec<String>, f64) {
     // Whatever a runtime's function calls, it calls for the runtime's lock.
     let runtime_at =
         frames.iter().rposition(|f| !in_kernel(f) && known.runtime(&f.function).is_some());
@@ -28,7 +39,7 @@ pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
     if let Some(name) = runtime_without_names(known, frames) {
         let callers = frames.iter().filter(|f| !in_kernel(f) && !known.in_c_library(f));
         let callers = callers.map(|frame| frame.function.as_str()).filter(|name| !is_unnamed(name));
-        return std::iter::once(name).chain(callers).map(str::to_owned).collect();
+        return (std::iter::once(name).chain(callers).map(str::to_owned).collect(), OWN);
     }
     let user = || frames.iter().filter(|frame| !in_kernel(frame));
     let (mut names, mut standard) = (Vec::<String>::new(), Vec::new());
@@ -59,26 +70,15 @@ pub(crate) fn naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
             }
         }
     }
-    if names.is_empty() {
-        names = standard;
+    if !names.is_empty() {
+        return (names, OWN);
     }
-    if names.is_empty() {
-        let stands_in =
-            user().find(|frame| !known.in_c_library(frame) && !known.is_scaffold(&frame.function));
-        names.extend(stands_in.map(|frame| frame.function.clone()));
+    if !standard.is_empty() {
+        return (standard, OF_STANDARD);
     }
-    names
-}
-
-/// What names by [`naming_frames`] count beside others for the same lock, of equally heavy stacks:
-/// the program's own decide, a standard library's where there are none of these, and machinery's
-/// where there are none at all.
-pub(crate) fn strength(known: Catalogue, names: &[String]) -> f64 {
-    match names.first() {
-        Some(name) if known.is_plumbing(name) => 1e-6,
-        Some(name) if known.is_standard(name) => 1e-3,
-        _ => 1.0,
-    }
+    let stands_in =
+        user().find(|frame| !known.in_c_library(frame) && !known.is_scaffold(&frame.function));
+    (stands_in.map(|frame| frame.function.clone()).into_iter().collect(), STAND_IN)
 }
 
 /// The function without the name of the program's own crate: in a program called `rwlock` a
@@ -237,10 +237,10 @@ mod tests {
         assert_eq!(naming_frames(known(), &whole), ["take_turn(long)"]);
         let without = naming_frames(known(), &stack(&waiting));
         assert_eq!(without, ["std::wait<take_turn(long int)::<lambda()> >"]);
-        let parked = naming_frames(known(), &stack(&[("Parker::park(bool, long)", "libjvm.so")]));
-        let strengths =
-            [&parked, &without, &naming_frames(known(), &whole)].map(|it| strength(known(), it));
-        assert!(strengths.is_sorted() && strengths[0] < strengths[2], "{strengths:?}");
+        let strength = |frames: &[Frame]| naming(known(), frames).1;
+        let parked = stack(&[("Parker::park(bool, long)", "libjvm.so")]);
+        assert!(strength(&parked) < strength(&stack(&waiting)));
+        assert!(strength(&stack(&waiting)) < strength(&whole));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::frames::kernel_locks::Machinery;
 use crate::frames::names::Catalogue;
-use crate::frames::naming::{LOCK, machinery, naming_frames, strength};
+use crate::frames::naming::{LOCK, machinery, naming};
 use kneepoint_vocab::findings::{Name, Place};
 use kneepoint_vocab::{Frame, WaitReason};
 use std::collections::BTreeMap;
@@ -37,10 +37,9 @@ pub(super) fn heaviest<K: Ord + Clone>(weights: &BTreeMap<K, f64>) -> Option<(K,
 impl Seen {
     /// A stack of `weight` in user code votes for what its frames show.
     pub(super) fn vote_of_user(&mut self, known: Catalogue, frames: &[Frame], weight: f64) {
-        let names = naming_frames(known, frames);
+        let (names, strength) = naming(known, frames);
         let shown = Machinery::User(machinery(known, frames));
         *self.machinery.entry(shown).or_default() += weight;
-        let strength = strength(known, &names);
         self.vote_for_names(names, weight * strength);
     }
 

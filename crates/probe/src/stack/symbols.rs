@@ -167,6 +167,10 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// What `std::string` is short for.
+const STRING: &str =
+    "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
+
 /// A name as people write it: C++ and Rust demangled, without Rust's hash, without control
 /// characters.
 pub(crate) fn readable(name: &str) -> String {
@@ -174,6 +178,7 @@ pub(crate) fn readable(name: &str) -> String {
         Ok(rust) => format!("{rust:#}"),
         Err(_) => demangle_cpp(name).unwrap_or_else(|| name.to_owned()),
     };
+    let plain = plain.replace(STRING, "std::string");
     plain.chars().filter(|character| !character.is_control()).collect()
 }
 
@@ -276,6 +281,8 @@ mod tests {
             "std::io::Write::write_all"
         );
         assert_eq!(readable("_Z10do_commandP3THDb"), "do_command(THD*, bool)");
+        let string = "_ZN3Log6appendERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
+        assert_eq!(readable(string), "Log::append(std::string const&)");
         assert_eq!(readable("pthread_mutex_lock"), "pthread_mutex_lock");
         assert_eq!(readable("od\u{1b}[31md\n"), "od[31md");
     }

@@ -15,8 +15,24 @@ const RATE: &str = concat!(
 
 /// The same of anything that is counted in the plural; of a text that has no [`RATE`].
 const ANY_RATE: &str = r"([a-z]{3,}s)\s*(?:/\s*s(?:ec(?:onds?)?)?|per\s+sec(?:ond)?)";
-/// What is no operation, however many there are of it in a second.
-const AMOUNTS: [&str; 2] = ["byte", "bit"];
+/// What is no operation, however many there are of it in a second: amounts, what went wrong, what
+/// the machine did; by a part of the word.
+const NO_OPERATIONS: [&str; 14] = [
+    "byte",
+    "bit",
+    "error",
+    "fail",
+    "miss",
+    "timeout",
+    "retries",
+    "drop",
+    "abort",
+    "fault",
+    "switch",
+    "interrupt",
+    "cycle",
+    "instruction",
+];
 
 /// A prefix of a unit, and what comes behind it.
 const AFTER: &str = r"\s*([kmg]?)(.{0,3})";
@@ -78,7 +94,7 @@ fn take_others(found: &mut Vec<Figure>, printed: &str) -> Result<(), String> {
     };
     for captures in printed.split(['\n', '\r']).flat_map(|line| any.captures_iter(line)) {
         let counted = captures.get(3).map_or("", |word| word.as_str()).to_ascii_lowercase();
-        if !AMOUNTS.iter().any(|amount| counted.contains(amount)) {
+        if !NO_OPERATIONS.iter().any(|word| counted.contains(word)) {
             take(found, &captures)?;
         }
     }
@@ -151,6 +167,8 @@ mod tests {
             "",
             "600 MB/s",
             "600 megabytes/s",
+            "0 errors/s",
+            "12.5 context-switches/s",
             "Throughput: 600 MB/s",
             "throughput: 12 ms",
             "throughput: 12ms",
