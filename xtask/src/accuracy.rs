@@ -30,7 +30,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 const FLAGS: &str = "--runs N, --seed S, --budget TIME, --forms LIST, --out DIR, --program FILE, \
-                     --again DIR, --scores FILE, \
+                     --again DIR, --scores FILE, --gain TIME, \
                      --tools, --write, --check, NAMES; or --live alone";
 /// The variant that is the treated twin.
 const TREATED: &str = "treated";
@@ -55,6 +55,8 @@ struct Options {
     scores: Option<PathBuf>,
     write: bool,
     check: bool,
+    /// Of a run of its own at the level of the story, by which the twin's gain is told.
+    gain: Option<String>,
     /// Whether other tools watch each specimen too.
     tools: bool,
 }
@@ -166,6 +168,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         scores: None,
         write: false,
         check: false,
+        gain: None,
         tools: false,
     };
     let mut flags = flags.iter();
@@ -184,6 +187,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
             "--scores" => options.scores = Some(std::path::absolute(value()?)?),
             "--write" => options.write = true,
             "--check" => options.check = true,
+            "--gain" => options.gain = Some((*value()?).to_owned()),
             "--tools" => options.tools = true,
             name if !name.starts_with('-') => options.names.push(name.to_owned()),
             other => bail!("unknown flag {other}: accuracy takes {FLAGS}"),

@@ -22,14 +22,14 @@ use kneepoint_rig::undo::Undo;
 use kneepoint_rig::{Setup, placement};
 use kneepoint_stats::random::Generator;
 use kneepoint_vocab::VariantId;
-use profiled::Profiled;
+use profiled::{Profiled, Watch};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const FLAGS: &str = "--rounds N, --seconds S, --clients 1,2,8, --budget TIME, --profile, \
-                     --out DIR, --program FILE";
+                     --tier full|fallback, --out DIR, --program FILE";
 
 struct Options {
     recipes: Vec<String>,
@@ -42,6 +42,8 @@ struct Options {
     budget: String,
     /// Whether `profile` is held against runs instead.
     profile: bool,
+    /// The tiers of `profile`.
+    tiers: Vec<Watch>,
     out: PathBuf,
     program: PathBuf,
 }
@@ -95,6 +97,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         clients: None,
         budget: "70s".to_owned(),
         profile: false,
+        tiers: vec![Watch::Full, Watch::Fallback],
         out: std::env::temp_dir().join(format!("kneepoint-by-hand-{pid}")),
         program: crate::built("release/kneepoint"),
     };
@@ -110,6 +113,10 @@ fn parse(flags: &[&str]) -> Result<Options> {
             }
             "--budget" => options.budget = (*value()?).to_owned(),
             "--profile" => options.profile = true,
+            "--tier" => {
+                let tier = Watch::named(value()?).context("--tier wants full or fallback")?;
+                options.tiers = vec![tier];
+            }
             "--out" => options.out = PathBuf::from(value()?),
             "--program" => options.program = std::path::absolute(value()?)?,
             name if !name.starts_with('-') => options.recipes.push(name.to_owned()),
@@ -156,7 +163,8 @@ fn compare(options: &Options, name: &str) -> Result<BTreeMap<u32, Level>> {
         for level in shuffled {
             let entry = levels.entry(level).or_default();
             if options.profile {
-                entry.profiled.take(&hand, &options.program, server, level)?;
+                let what = (level, options.tiers.as_slice());
+                entry.profiled.take(&hand, &options.program, server, what)?;
                 println!("{name}  round {round}  {level:>3} clients, profiled");
                 continue;
             }

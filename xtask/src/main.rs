@@ -50,11 +50,13 @@ cargo xtask COMMAND
                             build the programs of programs/, run each with the release build, and
                             compare its first cause with the one that was planted
   accuracy  [--runs N] [--seed S] [--budget TIME] [--forms debug,stripped,lto] [--out DIR]
-            [--program FILE] [--again DIR] [--scores FILE] [--tools] [--write] [--check] [NAMES]
+            [--program FILE] [--again DIR] [--scores FILE] [--gain TIME] [--tools] [--write]
+            [--check] [NAMES]
                             build the programs of specimens/ under names that mean nothing, and
                             score the release build on each: cause, place, share, gain, false
                             alarms; --again scores what DIR keeps of runs, --scores adds to
-                            FILE and makes tables of all it holds, --write puts tables into
+                            FILE and makes tables of all it holds, --gain gives the twins' gains
+                            a run of their own, --write puts tables into
                             docs/accuracy.md, --check only builds and runs the programs
   error-rates [--runs N]    error rates of the whole procedure by simulation, as a table
   aa [--recipes A,B] [--comparisons N] [--out DIR] [--program FILE]
@@ -70,7 +72,7 @@ cargo xtask COMMAND
   predictors --runs DIR...  errors of calibrated twins on runs: at the last level, which is kept
                             from them, and of locks gone beside the variant that cured them
   by-hand RECIPE... [--rounds N] [--seconds S] [--clients 1,2,8] [--budget TIME] [--profile]
-          [--out DIR] [--program FILE]
+          [--tier full|fallback] [--out DIR] [--program FILE]
                             drive the same server with plain sysbench or pgbench, in turn with
                             runs of the release build, and compare throughput level by level;
                             --profile: what `profile` of the server costs and sees

@@ -323,6 +323,21 @@ fn spinning_and_sleeping_for_one_kernel_lock_are_one_cause() {
 }
 
 #[test]
+fn those_who_spin_elsewhere_want_the_only_lock_of_the_kind_that_is_slept_for() {
+    let mut record = inode(0.6, 0.5);
+    let spinning = ["osq_lock", "rwsem_optimistic_spin", "rwsem_down_write_slowpath", "down_write"];
+    let elsewhere = [&spinning[..], &["vfs_fallocate", "__x64_sys_fallocate"]].concat();
+    record.stacks[1].frames = kernel_frames(&elsewhere);
+    let lock = analyse(&record);
+    assert!((the_inode(&lock).lost.value.0 - 1.1).abs() < 0.03, "{:#?}", lock.causes);
+    let memory = [&spinning[..], &["__vm_munmap", "__x64_sys_munmap"]].concat();
+    record.stacks[1].frames = kernel_frames(&memory);
+    let of_two = analyse(&record);
+    let locks = of_two.causes.iter().filter(|cause| cause.kind == CauseKind::KernelLock);
+    assert_eq!(locks.count(), 2, "another kind of lock: {:#?}", of_two.causes);
+}
+
+#[test]
 fn spinning_belongs_to_a_lock_that_the_kernel_names() {
     let mut record = inode(0.6, 0.5);
     for key in wait_keys(&mut record) {

@@ -63,6 +63,7 @@ pub(crate) fn live() -> Result<Vec<Missed>> {
         scores: None,
         write: false,
         check: false,
+        gain: None,
         tools: false,
     };
     let specimens = Specimen::all(&crate::root().join("specimens"))?;

@@ -2,7 +2,7 @@
 
 use super::build::{Built, Form};
 use super::names::Names;
-use super::score::{Known, Outcome, Scored, first_kind, judge};
+use super::score::{Known, Outcome, Scored, first_kind, judge, treated};
 use super::specimen::{Drawn, Specimen};
 use super::tools::{Tool, is_right};
 use super::truth::{Truth, shares};
@@ -28,6 +28,8 @@ const PAIR_SECONDS: f64 = 0.5;
 const KNOWN: &str = "known.json";
 /// The run directory.
 const DIRECTORY: &str = "run";
+/// That of the run by which the twin's gain is told, where it is another one.
+const OF_GAIN: &str = "gain";
 
 /// All that is known of a run but its findings.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -40,6 +42,9 @@ struct Kept {
     clients: u64,
     shares: Option<Vec<f64>>,
     gain: Option<f64>,
+    /// What paired trials of a run of its own say of that gain, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paired: Option<f64>,
     /// Seconds of the diagnosis.
     seconds: f64,
     /// What other tools show on top, by their names.
@@ -60,7 +65,13 @@ impl Kept {
             Ok(findings) => {
                 let same = focus(&findings) == self.clients;
                 let shares = self.shares.clone().filter(|_| same);
-                let known = Known { specimen, names: &self.names, shares, gain: self.gain };
+                let known = Known {
+                    specimen,
+                    names: &self.names,
+                    shares,
+                    gain: self.gain,
+                    paired: self.paired.or_else(|| treated(&findings)),
+                };
                 (first_kind(&findings), judge(&findings, &known))
             }
         };
@@ -161,13 +172,19 @@ impl Run<'_> {
         kept.names = built.names.clone();
         kept.write(&self.folder)?;
         let begin = Instant::now();
-        let findings = self.diagnose(&built, &kept.drawn);
+        let usual = (kept.drawn.levels.as_str(), self.options.budget.as_str(), DIRECTORY);
+        let findings = self.diagnose(&built, &kept.drawn, usual);
         kept.seconds = begin.elapsed().as_secs_f64();
         let findings = findings?;
         kept.clients = focus(&findings);
         if !self.specimen.is_null() {
             kept.shares = self.shares(&built, &kept.drawn, kept.clients)?;
             kept.gain = Some(gain(&built, &kept.drawn, kept.clients)?);
+            if let Some(budget) = &self.options.gain {
+                let level = kept.clients.to_string();
+                let alone = (level.as_str(), budget.as_str(), OF_GAIN);
+                kept.paired = treated(&self.diagnose(&built, &kept.drawn, alone)?);
+            }
         }
         if self.options.tools && !self.specimen.is_null() {
             for tool in Tool::ALL {
@@ -179,8 +196,13 @@ impl Run<'_> {
         Ok(findings)
     }
 
-    /// Runs Kneepoint on it as a newcomer would.
-    fn diagnose(&self, built: &Built, drawn: &Drawn) -> Result<Value> {
+    /// Runs Kneepoint on it as a newcomer would, with these levels, this budget and run directory.
+    fn diagnose(
+        &self,
+        built: &Built,
+        drawn: &Drawn,
+        (levels, budget, directory): (&str, &str, &str),
+    ) -> Result<Value> {
         let program = built.program.display();
         let arguments = drawn.arguments.join(" ");
         let treated =
@@ -188,9 +210,9 @@ impl Run<'_> {
         let _beside = Beside::start(&built.program, &self.specimen.expected.beside)?;
         let options = self.options;
         let mut command = Command::new(&options.program);
-        command.args(["run", "--json", "--levels", &drawn.levels, "--budget", &options.budget]);
+        command.args(["run", "--json", "--levels", levels, "--budget", budget]);
         command.args(["--seed", &options.seed.to_string()]);
-        command.arg("--out").arg(self.folder.join(DIRECTORY));
+        command.arg("--out").arg(self.folder.join(directory));
         if !self.specimen.is_null() {
             command.args(["--variant", &treated]);
         }

@@ -2,6 +2,8 @@
 
 use super::names::Names;
 use super::specimen::{Planted, Specimen};
+use kneepoint_vocab::Estimate;
+use kneepoint_vocab::units::Ratio;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -59,7 +61,8 @@ pub(super) struct Marks {
     pub(super) kind: bool,
     /// The first cause names a place that a person would mend.
     pub(super) place: bool,
-    /// The share that was told less the one that the specimen measured, of each that was found.
+    /// The share that was told less the one that the specimen measured, of each that was found. All
+    /// causes of the first three that are the planted one have it together.
     pub(super) share_errors: Vec<f64>,
     /// Whether the intervals of these shares hold the truth.
     pub(super) covered: Vec<bool>,
@@ -77,6 +80,8 @@ pub(super) struct Known<'a> {
     pub(super) shares: Option<Vec<f64>>,
     /// The twin's throughput over the specimen's, by their own counts.
     pub(super) gain: Option<f64>,
+    /// The same by paired trials.
+    pub(super) paired: Option<f64>,
 }
 
 /// Judges the findings of one run.
@@ -103,14 +108,14 @@ pub(super) fn judge(findings: &Value, known: &Known<'_>) -> Outcome {
     let mut missed = 0;
     for (which, _) in planted.iter().enumerate() {
         let truth = known.shares.as_ref().and_then(|shares| shares.get(which));
-        let Some(at) = fits.iter().position(|of| of[which].both()) else {
+        let of_it = causes.iter().zip(&fits).filter(|(_, of)| of[which].both());
+        let found: Vec<&Value> = of_it.map(|(cause, _)| cause).collect();
+        if found.is_empty() {
             missed += u32::from(truth.is_none_or(|share| *share >= LEAST_PLANTED));
-            continue;
-        };
-        if let Some(truth) = truth {
-            let cause = &causes[at];
-            share_errors.push(share(cause, "value") - truth);
-            covered.push(share(cause, "low") <= *truth && *truth <= share(cause, "high"));
+        } else if let Some(truth) = truth {
+            let told = shares_together(&found);
+            share_errors.push(told.value.0 - truth);
+            covered.push(told.low.0 <= *truth && *truth <= told.high.0);
         }
     }
     let over = |gain: Option<f64>| Some(gain? / known.gain?);
@@ -121,7 +126,7 @@ pub(super) fn judge(findings: &Value, known: &Known<'_>) -> Outcome {
         place: first.iter().any(|one| one.place),
         share_errors,
         covered,
-        gain_ratio: over(treated(findings)),
+        gain_ratio: over(known.paired),
         forecast_ratio: over(forecast(findings)),
     })
 }
@@ -183,13 +188,25 @@ fn texts(value: &Value) -> String {
     }
 }
 
+/// The shares of causes that are all of one planted cause, as one with an interval: their errors
+/// are taken to be independent.
+fn shares_together(causes: &[&Value]) -> Estimate<Ratio> {
+    let sum: f64 = causes.iter().map(|cause| share(cause, "value")).sum();
+    let reach = |end: &str| {
+        let away = |cause: &&Value| (share(cause, end) - share(cause, "value")).powi(2);
+        causes.iter().map(away).sum::<f64>().sqrt()
+    };
+    let (low, high) = ((sum - reach("low")).max(0.0), (sum + reach("high")).min(1.0));
+    Estimate { value: Ratio(sum), low: Ratio(low), high: Ratio(high) }
+}
+
 fn share(cause: &Value, end: &str) -> f64 {
     let share = &cause["share"];
     share[end].as_f64().or(share["value"].as_f64()).unwrap_or(0.0)
 }
 
-/// Ratio of the variant that is the treated twin.
-fn treated(findings: &Value) -> Option<f64> {
+/// Ratio of the variant that is the treated twin, by paired trials.
+pub(super) fn treated(findings: &Value) -> Option<f64> {
     let effects = findings["effects"].as_array()?;
     let twin = effects.iter().find(|effect| effect["variant"] == super::TREATED)?;
     twin["ratio"]["value"].as_f64()
@@ -235,7 +252,9 @@ mod tests {
 
     fn outcome(text: &str, findings: &Value, gain: f64, shares: Option<Vec<f64>>) -> Outcome {
         let (specimen, names) = (specimen(text), names());
-        judge(findings, &Known { specimen: &specimen, names: &names, shares, gain: Some(gain) })
+        let paired = treated(findings);
+        let known = Known { specimen: &specimen, names: &names, shares, gain: Some(gain), paired };
+        judge(findings, &known)
     }
 
     fn cause(kind: &str, name: &str, share: f64) -> Value {
@@ -261,6 +280,9 @@ mod tests {
         assert_eq!(found.covered, [true, false]);
         assert!((found.share_errors[0] - 0.05).abs() < 1e-9);
         assert!((found.share_errors[1] - 0.3).abs() < 1e-9);
+        let parted = marks(&json!([cause("lock", "mutex in mutexika", 0.3), lock, file]));
+        assert!((parted.share_errors[0] - 0.35).abs() < 1e-9, "all that is of it together");
+        assert!(!parted.covered[0] && parted.top_3, "{parted:?}");
         let late = marks(&json!([other, lock, other, file]));
         assert!(!late.top_1 && !late.top_3 && late.covered.len() == 1, "{late:?}");
         assert_eq!(marks(&json!([])), Marks::default());

@@ -17,8 +17,11 @@ use std::time::{Duration, Instant};
 
 /// Seconds until the generator has come to rest.
 const FIRST: u32 = 5;
-/// Seconds of a window.
-const WINDOW: u32 = 10;
+/// Seconds of a window in which something watches: what `profile` takes by itself.
+const WATCHED: u32 = 10;
+/// Seconds of one in which nothing does. A server's rate drifts within seconds, so that many short
+/// ones beside the others tell more than a few long ones in the same time.
+const ALONE: u32 = 4;
 /// Seconds that it takes at most to attach.
 const ATTACHED: f64 = 1.0;
 /// Seconds of a run of the generator.
@@ -45,6 +48,11 @@ pub(super) enum Watch {
 impl Watch {
     /// In this order, so that neither is always the later one.
     const TURN: [Self; 4] = [Self::Full, Self::Fallback, Self::Fallback, Self::Full];
+
+    /// The tier of this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::Full, Self::Fallback].into_iter().find(|watch| watch.words() == name)
+    }
 
     fn words(self) -> &'static str {
         match self {
@@ -77,7 +85,7 @@ struct Window {
 impl Window {
     /// Where it watches: it has attached, and does not report yet.
     fn watching(self) -> Self {
-        let to = self.to.min(self.from + f64::from(WINDOW));
+        let to = self.to.min(self.from + f64::from(WATCHED));
         Self { from: self.from + ATTACHED, to, ..self }
     }
 
@@ -102,16 +110,17 @@ impl Profiled {
         hand: &Hand,
         program: &Path,
         server: u32,
-        clients: u32,
+        (clients, tiers): (u32, &[Watch]),
     ) -> Result<()> {
         let (seconds, windows) = hand.meanwhile(clients, RUN, |begun| {
             sleep(Duration::from_secs(u64::from(FIRST)));
-            alternating(program, server, begun)
+            alternating(program, server, tiers, begun)
         })?;
         // What comes after the generator has ended saw a server without work.
         let ended = seconds.last().map_or(0.0, |it| it.at);
         let within: Vec<_> = windows.into_iter().filter(|(it, _)| it.to <= ended).collect();
-        for (window, busy) in &within {
+        // A run repeats what the hypervisor disturbed; the light tier's clock stands still then.
+        for (window, busy) in within.iter().filter(|(it, _)| it.rate(&seconds).is_some()) {
             self.cores.entry(window.watch).or_default().extend(*busy);
         }
         let windows: Vec<Window> = within.into_iter().map(|(window, _)| window).collect();
@@ -137,7 +146,12 @@ impl Profiled {
 
 /// Windows with nothing and with something in turn until the generator is about to end; the busy
 /// cores that were seen in each.
-fn alternating(program: &Path, server: u32, begun: Instant) -> Result<Vec<(Window, Option<f64>)>> {
+fn alternating(
+    program: &Path,
+    server: u32,
+    tiers: &[Watch],
+    begun: Instant,
+) -> Result<Vec<(Window, Option<f64>)>> {
     let mut windows = Vec::new();
     let mut take = |watch| -> Result<()> {
         let from = begun.elapsed().as_secs_f64();
@@ -146,8 +160,8 @@ fn alternating(program: &Path, server: u32, begun: Instant) -> Result<Vec<(Windo
         Ok(())
     };
     take(Watch::Nothing)?;
-    let last = Duration::from_secs(u64::from(RUN - 2 * WINDOW - AROUND));
-    for watch in Watch::TURN.into_iter().cycle() {
+    let last = Duration::from_secs(u64::from(RUN - WATCHED - ALONE - AROUND));
+    for watch in Watch::TURN.into_iter().filter(|it| tiers.contains(it)).cycle() {
         if begun.elapsed() > last {
             break;
         }
@@ -160,7 +174,7 @@ fn alternating(program: &Path, server: u32, begun: Instant) -> Result<Vec<(Windo
 /// Watches a window; the busy cores that were seen.
 fn watched(program: &Path, server: u32, watch: Watch) -> Result<Option<f64>> {
     if watch == Watch::Nothing {
-        sleep(Duration::from_secs(u64::from(WINDOW)));
+        sleep(Duration::from_secs(u64::from(ALONE)));
         return Ok(None);
     }
     let folder = tempfile::tempdir()?;
@@ -168,7 +182,7 @@ fn watched(program: &Path, server: u32, watch: Watch) -> Result<Option<f64>> {
     let child = Command::new("setsid")
         .arg(program)
         .args(["profile", "--json", "--pid", &server.to_string()])
-        .args(["--seconds", &WINDOW.to_string(), "--tier", watch.words()])
+        .args(["--seconds", &WATCHED.to_string(), "--tier", watch.words()])
         .arg("--out")
         .arg(folder.path().join("profile"))
         .stdin(Stdio::null())
@@ -194,6 +208,9 @@ pub(super) fn table(name: &str, levels: &BTreeMap<u32, Level>) -> (String, bool)
     let mut all = true;
     for (clients, level) in levels {
         for (watch, least) in [(Watch::Full, LEAST_FULL), (Watch::Fallback, LEAST_FALLBACK)] {
+            if !level.profiled.cores.contains_key(&watch) {
+                continue;
+            }
             let of = |all: &BTreeMap<Watch, Vec<f64>>| {
                 pooled(all.get(&watch).map_or(&[], Vec::as_slice))
             };

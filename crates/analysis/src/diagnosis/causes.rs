@@ -60,7 +60,25 @@ pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
         let lock = lock_beside(context, losses, at);
         causes[at].follows_from = lock.map(|lock| causes[lock].id.clone());
     }
+    name_herds(&mut causes);
     causes
+}
+
+/// Says so at the condition whose threads, just let go, wait for the lock that they want back: both
+/// waits are in one function.
+fn name_herds(causes: &mut [Cause]) {
+    let herds: Vec<(String, Ratio)> = causes
+        .iter()
+        .filter_map(|cause| match &cause.evidence.charge {
+            Charge::Wait { wait } => Some((cause.path.first()?.clone(), wait.after_wake?)),
+            _ => None,
+        })
+        .collect();
+    for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::Thread) {
+        let Charge::Wait { wait } = &mut cause.evidence.charge else { continue };
+        let own = herds.iter().find(|(function, _)| cause.path.first() == Some(function));
+        wait.herd = own.map(|(_, share)| *share);
+    }
 }
 
 /// Where the code lies that a cause is named by: its own frame, or the first of its path with a
@@ -332,6 +350,7 @@ fn wait_evidence(
         polls: what.kind == CauseKind::Other && what.key.frame == WaitReason::Timer.as_str(),
         convoy: convoy(&context.account.row, balance, group),
         after_wake: None,
+        herd: None,
         objects: tally(what.objects),
     }
 }

@@ -97,6 +97,15 @@ pub(crate) fn touching(known: Catalogue, frames: &[Frame]) -> Option<String> {
     known.kernel_touches(&touched.function).then(|| kernel[at].function.clone())
 }
 
+/// What locks of its kind are called whose stacks show `machinery` and that `caller` wants, where
+/// there is a word for them.
+pub(crate) fn kind(known: Catalogue, machinery: Machinery, caller: &str) -> Option<&'static str> {
+    match machinery {
+        Machinery::Kernel(Some(class)) => known.kernel_lock(class, caller),
+        _ => None,
+    }
+}
+
 /// Stands for the function that would name it.
 const RUN_QUEUE: &str = "run-queue lock";
 

@@ -244,24 +244,65 @@ fn within(name: String) -> Place {
     if name.is_empty() { Place::Nowhere } else { Place::In(name) }
 }
 
-/// Sleeping kernel locks by the first caller of their waiters: those who spin in the same caller
-/// want the same lock. Of several locks of one caller it is the one that was waited for most.
-fn by_caller(known: Catalogue, locks: &[Lock], all_blocked: f64) -> BTreeMap<String, Union> {
-    let mut most: BTreeMap<String, (f64, Union)> = BTreeMap::new();
-    for Lock { nodes, seen: what } in locks {
-        let node = &nodes[0];
-        let kernel = match node {
-            Node::Object { kernel, .. } | Node::Named { kernel, .. } => *kernel,
-            Node::Reason { reason, .. } => *reason == WaitReason::KernelLock,
-            Node::Spin { .. } | Node::Polled { .. } => false,
-        };
-        for (caller, weight) in what.first.iter().filter(|_| kernel) {
-            if most.get(caller).is_none_or(|(heaviest, _)| weight > heaviest) {
-                most.insert(caller.clone(), (*weight, union_of(known, nodes, what, all_blocked)));
+/// What a kernel lock that only spinning shows is called together with.
+#[derive(Default)]
+struct SleptFor {
+    /// By the first caller of those who sleep for it: those who spin in the same caller want the
+    /// same lock. Of several locks of one caller it is the one that was waited for most.
+    by_caller: BTreeMap<String, (f64, Union)>,
+    /// By what locks of their kind are called, whoever wants them.
+    by_kind: BTreeMap<String, Vec<Union>>,
+}
+
+impl SleptFor {
+    fn build(known: Catalogue, locks: &[Lock], all_blocked: f64) -> Self {
+        let mut slept_for = Self::default();
+        for Lock { nodes, seen: what } in locks {
+            let node = &nodes[0];
+            let kernel = match node {
+                Node::Object { kernel, .. } | Node::Named { kernel, .. } => *kernel,
+                Node::Reason { reason, .. } => *reason == WaitReason::KernelLock,
+                Node::Spin { .. } | Node::Polled { .. } => false,
+            };
+            if !kernel {
+                continue;
+            }
+            let union = union_of(known, nodes, what, all_blocked);
+            let called = match node {
+                Node::Named { name, .. } => Some(name.as_str()),
+                _ => union
+                    .1
+                    .function()
+                    .and_then(|of| kernel_locks::kind(known, what.machinery(), of)),
+            };
+            if let Some(called) = called {
+                let of_kind = slept_for.by_kind.entry(called.to_owned()).or_default();
+                if !of_kind.contains(&union) {
+                    of_kind.push(union.clone());
+                }
+            }
+            for (caller, weight) in &what.first {
+                let most = slept_for.by_caller.get(caller);
+                if most.is_none_or(|(heaviest, _)| weight > heaviest) {
+                    slept_for.by_caller.insert(caller.clone(), (*weight, union.clone()));
+                }
             }
         }
+        slept_for
     }
-    most.into_iter().map(|(caller, (_, union))| (caller, union)).collect()
+
+    /// The lock that `spinning` in `caller` wants: the one that is slept for there, else the only
+    /// one of its kind that anybody sleeps for.
+    fn lock(&self, known: Catalogue, spinning: &Seen, caller: &str) -> Option<Union> {
+        if let Some((_, union)) = self.by_caller.get(caller) {
+            return Some(union.clone());
+        }
+        let of_kind = self.by_kind.get(kernel_locks::kind(known, spinning.machinery(), caller)?)?;
+        match &of_kind[..] {
+            [only] => Some(only.clone()),
+            _ => None,
+        }
+    }
 }
 
 fn union_of(known: Catalogue, nodes: &[Node], seen: &Seen, all_blocked: f64) -> Union {
@@ -347,11 +388,11 @@ struct United {
 fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>, pools: &Pools) -> Groups {
     let all_blocked: f64 = seen.values().map(Seen::all_blocked).sum();
     let locks = locks(seen);
-    let by_caller = by_caller(stacks.known, &locks, all_blocked);
+    let slept_for = SleptFor::build(stacks.known, &locks, all_blocked);
     let mut united: BTreeMap<(Kind, String), United> = BTreeMap::new();
     for Lock { nodes, seen: what } in locks {
         let union = match &nodes[0] {
-            Node::Spin { sleeps: true, caller } => by_caller.get(caller).cloned(),
+            Node::Spin { sleeps: true, caller } => slept_for.lock(stacks.known, &what, caller),
             _ => None,
         };
         let (kind, place) =

@@ -5,7 +5,8 @@ use super::inlines::{Inlines, MOST_BYTES, contents};
 use super::maps::Mapping;
 use super::symbols::{Kind, Symbol, SymbolTable};
 use kneepoint_machine::proc;
-use object::read::elf::ElfFile64;
+use object::elf::FileHeader64;
+use object::read::elf::{self, ElfFile64, Sym as _};
 use object::{
     Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, ReadRef,
     SegmentFlags, SymbolFlags,
@@ -18,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 #[cfg(test)]
 mod damaged;
+
+type ElfSymbols<'data, R> = elf::SymbolTable<'data, FileHeader64<Endianness>, R>;
 
 /// What tells one mapped file from another, also after a rebuild in place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -222,11 +225,20 @@ fn read_symbols<'data>(data: impl ReadRef<'data>, into: &mut Vec<Symbol>) -> boo
     const STT_NOTYPE: u8 = 0;
     const STB_LOCAL: u8 = 0;
     let Ok(elf) = ElfFile64::<Endianness, _>::parse(data) else { return false };
+    // A table of names is read at once: name by name it is thousands of reads of a file.
+    let names_of = |table: &ElfSymbols<'data, _>| {
+        let section = elf.section_by_index(table.string_section()).ok();
+        section.and_then(|section| section.data().ok()).unwrap_or_default()
+    };
+    let names = names_of(elf.elf_symbol_table());
+    let dynamic_names = names_of(elf.elf_dynamic_symbol_table());
+    let own = elf.symbols().map(|symbol| (symbol, names));
     let executable = |symbol: &object::read::elf::ElfSymbol64<'data, '_, Endianness, _>| {
         let section = symbol.section_index().and_then(|index| elf.section_by_index(index).ok());
         section.is_some_and(|section| section.kind() == object::SectionKind::Text)
     };
-    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+    let dynamic = elf.dynamic_symbols().map(|symbol| (symbol, dynamic_names));
+    for (symbol, names) in own.chain(dynamic) {
         let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
         if symbol.is_undefined() || symbol.size() == 0 {
             continue;
@@ -237,7 +249,7 @@ fn read_symbols<'data>(data: impl ReadRef<'data>, into: &mut Vec<Symbol>) -> boo
             STT_OBJECT => Kind::Variable,
             _ => continue,
         };
-        let Ok(name) = symbol.name_bytes() else { continue };
+        let name = name_at(names, symbol.elf_symbol().st_name(elf.endian()));
         if !name.is_empty() {
             into.push(Symbol {
                 address: symbol.address(),
@@ -249,6 +261,13 @@ fn read_symbols<'data>(data: impl ReadRef<'data>, into: &mut Vec<Symbol>) -> boo
         }
     }
     elf.symbols().next().is_some()
+}
+
+/// The name that begins at an offset of a table of names; empty where that has no end.
+fn name_at(names: &[u8], offset: u32) -> &[u8] {
+    let rest = usize::try_from(offset).ok().and_then(|offset| names.get(offset..));
+    let end = |rest: &[u8]| rest.iter().position(|byte| *byte == 0);
+    rest.and_then(|rest| rest.get(..end(rest)?)).unwrap_or_default()
 }
 
 /// A mapped file, opened by whichever way still leads to it.

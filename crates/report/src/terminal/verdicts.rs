@@ -131,7 +131,8 @@ fn second_line(findings: &Findings, cause: &Cause, width: usize) -> Option<Line>
     if let Charge::Wait { wait } = &cause.evidence.charge {
         let share = |share: Ratio| number::plain_percent(share);
         parts.extend(wait.convoy.map(|part| format!("a convoy {}", share(part))));
-        parts.extend(wait.after_wake.map(|part| format!("a herd {}", share(part))));
+        let herd = wait.after_wake.or(wait.herd);
+        parts.extend(herd.map(|part| format!("a herd {}", share(part))));
     }
     if let Some(waits) = &cause.waits {
         parts.push(format!("{} waits/s", number::rate(waits).value));

@@ -141,6 +141,13 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
             sentence::percent(share)
         );
     }
+    if let Some(share) = wait.herd {
+        text += &format!(
+            "; threads that it lets go make {} of the waits for its lock: more are woken than can \
+             go on (a thundering herd)",
+            sentence::percent(share)
+        );
+    }
     if wait.objects > 1 {
         text += &format!("; {} objects", wait.objects);
     }
@@ -179,6 +186,7 @@ mod tests {
                 polls: objects > 2,
                 convoy: (objects > 2).then_some(Ratio(0.27)),
                 after_wake: (objects > 2).then_some(Ratio(0.71)),
+                herd: (objects > 3).then_some(Ratio(0.64)),
                 objects,
             };
             Charge::Wait { wait }
@@ -197,6 +205,8 @@ mod tests {
         let both = said(wait(None, 3));
         assert!(both.contains(convoy) && both.contains(herd) && both.contains("(polling)"));
         assert!(!text.contains("convoy") && !text.contains("herd"));
+        let own = "threads that it lets go make 64 % of the waits for its lock";
+        assert!(said(wait(None, 4)).contains(own) && !both.contains(own));
     }
 
     #[test]

@@ -155,6 +155,7 @@ fn lock() -> Cause {
         polls: false,
         convoy: None,
         after_wake: None,
+        herd: None,
         objects: 2,
     };
     Cause {

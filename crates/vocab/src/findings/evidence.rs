@@ -126,6 +126,9 @@ pub struct WaitEvidence {
     /// Share of the waits of threads that were just woken from a condition, and want the lock back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_wake: Option<Ratio>,
+    /// Of a condition: the share of the waits for its lock of threads that it has just let go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub herd: Option<Ratio>,
     /// Objects that are one cause together.
     pub objects: u32,
 }
