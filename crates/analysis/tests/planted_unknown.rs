@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{CauseKind, CaveatReason, Name};
+use kneepoint_vocab::findings::{CauseKind, CaveatReason, CoreName, Name};
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::*;
 
@@ -84,6 +84,38 @@ fn a_thread_that_does_a_part_of_the_work_or_waits_itself_is_none() {
         };
         assert!(!findings.causes.iter().any(serial), "{cpu}");
     }
+}
+
+#[test]
+fn clients_queue_for_a_thread_before_it_is_saturated() {
+    let queued = |at_two: u64, at_four: u64| {
+        let mut record = empty(&[1, 2, 4], 4);
+        sweep(&mut record, 5, |clients| match clients {
+            2 => Cell { throughput: 700.0, system: 0.7, idle_uncharged: 0.9, ..one_core(2) },
+            _ => one_core(clients),
+        });
+        waits_are(&mut record, WaitReason::Condition);
+        unknown(&mut record);
+        for trial in &mut record.trials {
+            let part = if trial.id.level.clients == 4 { at_four } else { at_two };
+            trial.facts.push(Fact::Task(TaskCpu {
+                owner: TaskOwner::System,
+                name: "loop".to_owned(),
+                tid: 7,
+                cpu: Nanos::from_millis(part),
+                over: Nanos(1_000_000_000),
+            }));
+        }
+        let findings = analyse(&record);
+        let two = findings.ledgers.iter().find(|ledger| ledger.level.clients == 2).unwrap();
+        two.core.lines.iter().any(|line| match &line.name {
+            CoreName::Wait { name } => matches!(name, Name::SerialThread(_)),
+            _ => false,
+        })
+    };
+    assert!(queued(680, 900));
+    assert!(!queued(680, 680), "no level shows that it has no more to give");
+    assert!(!queued(500, 900), "it waits itself at that level");
 }
 
 /// A lock that clients wait for, and a thread that sleeps and ends as many idle stretches.

@@ -82,7 +82,8 @@ impl Groups {
         let mut groups = unite(notes.seen, stacks, pools);
         groups.objects = notes.objects;
         groups.count_objects(trials);
-        if let Some(thread) = trials.iter().find_map(|trial| serial::thread(trial, clients)) {
+        let mut busy = trials.iter().filter_map(|it| serial::thread(it, clients, serial::BUSY));
+        if let Some(thread) = busy.next() {
             groups.add_serial(thread, serial::code(trials, stacks, clients));
         }
         groups
@@ -102,7 +103,7 @@ impl Groups {
 
     /// The group of the one thread that does the work of all clients, where `trial` shows such.
     pub(crate) fn serial(&self, trial: &TrialRecord, clients: Clients) -> Option<usize> {
-        self.serial.filter(|_| serial::thread(trial, clients).is_some())
+        self.serial.filter(|_| serial::thread(trial, clients, serial::QUEUED_FOR).is_some())
     }
 
     /// Objects are counted within one slice: a command is a new process in each, and the same lock

@@ -18,11 +18,14 @@ const CALLERS: usize = 3;
 /// It does at least this part of what the program does,
 const ALL_BUT: f64 = 0.9;
 /// and is on a core for this part of the time: else it waits itself, and what for is the answer.
-const BUSY: f64 = 0.75;
+pub(crate) const BUSY: f64 = 0.75;
+/// Clients of a thread that others keep busy queue for it at their own level too, where it is on a
+/// core for this part of the time.
+pub(crate) const QUEUED_FOR: f64 = 0.6;
 
-/// The name of the thread that does nearly all the work of a slice with several clients, where
-/// there is one and clients have no threads of their own.
-pub(crate) fn thread(trial: &TrialRecord, clients: Clients) -> Option<&str> {
+/// The name of the thread that does nearly all the work of a slice with several clients, and is on
+/// a core for `least` of the time, where there is one and clients have no threads of their own.
+pub(crate) fn thread(trial: &TrialRecord, clients: Clients, least: f64) -> Option<&str> {
     if clients != Clients::Inside || trial.id.level.clients < 2 {
         return None;
     }
@@ -43,14 +46,14 @@ pub(crate) fn thread(trial: &TrialRecord, clients: Clients) -> Option<&str> {
         _ => None,
     });
     let (name, busy) = tasks.max_by(|one, other| one.1.total_cmp(&other.1))?;
-    (busy >= BUSY && all > 0.0 && busy >= ALL_BUT * all).then_some(name)
+    (busy >= least && all > 0.0 && busy >= ALL_BUT * all).then_some(name)
 }
 
 /// Where such slices spend most of their CPU: the function, and those that call it.
 pub(crate) fn code(trials: &[&TrialRecord], stacks: &Stacks<'_>, clients: Clients) -> Vec<String> {
     let mut functions: BTreeMap<&str, f64> = BTreeMap::new();
     let mut chains: BTreeMap<(&str, Vec<String>), f64> = BTreeMap::new();
-    let serial = trials.iter().filter(|trial| thread(trial, clients).is_some());
+    let serial = trials.iter().filter(|trial| thread(trial, clients, BUSY).is_some());
     for fact in serial.flat_map(|trial| &trial.facts) {
         let Fact::Stack(stack) = fact else { continue };
         if stack.kind != StackKind::OnCpu {
