@@ -189,10 +189,10 @@ impl fmt::Display for Name {
             Self::Known { name, of } => return write!(f, "{name} ({of})"),
             // A pool of one is a lock, whatever it is made of.
             Self::PoolLimit { permits: 1, taken_in } => {
-                return write!(f, "lock held asleep (semaphore in {taken_in})");
+                return write!(f, "lock held asleep (taken in {taken_in})");
             }
             Self::PoolLimit { permits, taken_in } => {
-                return write!(f, "pool limit: {permits} permits (semaphore in {taken_in})");
+                return write!(f, "pool limit: {permits} permits (taken in {taken_in})");
             }
             Self::SystemCall(call) => return write!(f, "system call {call}"),
             Self::Kernel(entry) => return write!(f, "kernel: {entry}"),
@@ -312,8 +312,8 @@ mod tests {
             (Name::object("lock", method), "lock in Fifo::lock < post"),
             (work(LockWork::FutexCalls), "futex calls of mutex in f"),
             (work(LockWork::Spinning), "spinning for mutex in f"),
-            (pool(1), "lock held asleep (semaphore in borrow)"),
-            (pool(2), "pool limit: 2 permits (semaphore in borrow)"),
+            (pool(1), "lock held asleep (taken in borrow)"),
+            (pool(2), "pool limit: 2 permits (taken in borrow)"),
             (Name::Kernel("read".to_owned()), "kernel: read"),
             (Name::SystemCall("flock".to_owned()), "system call flock"),
             (Name::Wait(WaitReason::Socket), "a socket"),

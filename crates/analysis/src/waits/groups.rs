@@ -436,7 +436,8 @@ fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> 
     if let (Some(frame), Some(first)) = (runtime, path.first_mut()) {
         frame.clone_into(first);
     }
-    let limit = pools.limit(own).filter(|_| kind == Kind::NamedLock);
+    let named = matches!(kind, Kind::NamedLock | Kind::NamedCondition);
+    let limit = pools.limit(own).filter(|_| named);
     let (frame, module) = match limit {
         Some(_) => path.first().map(|caller| (caller.clone(), in_module(stacks, caller))),
         None => key(kind, &place, &path, stacks),
@@ -448,8 +449,9 @@ fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> 
     let frame = if kind == Kind::KernelSpinLock { format!("{frame} (spin)") } else { frame };
     let word = what.machinery().word();
     let name = match kind {
-        Kind::NamedLock => limit.cloned().unwrap_or_else(|| variable(word, own)),
-        Kind::NamedCondition => variable(word, own),
+        Kind::NamedLock | Kind::NamedCondition => {
+            limit.cloned().unwrap_or_else(|| variable(word, own))
+        }
         Kind::NamedKernelLock => what.with_caller(own.to_owned()),
         Kind::KernelLock | Kind::KernelSpinLock => {
             kernel_locks::name(known, what.machinery(), &place)
@@ -466,6 +468,7 @@ fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> 
         Kind::Reason => reason_name(known, reason, &united.nodes, &path),
     };
     let (kind, line) = match kind {
+        _ if limit.is_some() => (CauseKind::Lock, LineKind::IdleLock),
         Kind::NamedLock | Kind::WholeLock | Kind::Lock => (CauseKind::Lock, LineKind::IdleLock),
         Kind::NamedKernelLock | Kind::KernelLock | Kind::KernelSpinLock => {
             (CauseKind::KernelLock, LineKind::IdleKernelLock)

@@ -9,6 +9,10 @@
 //! - most of these are asleep, and one whole number lies between those asleep and all of them: the
 //!   permits.
 //!
+//! Many a pool is a list under a mutex with a condition variable. Clients that wait for one are a
+//! pool's by the same signs, if clients end these waits (who waits for work is woken by who brings
+//! it) and there is more than one permit (all but one also wait where one thread is late).
+//!
 //! In such slices the idle time that was charged to clients' other waits is the pool's. All sums
 //! stay.
 
@@ -25,8 +29,13 @@ use kneepoint_vocab::{
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kind of the locks that are asked about, by its word in `names.toml`.
+/// What is asked about, by its words in `names.toml`.
 const SEMAPHORE: &str = "semaphore";
+const CONDITION: &str = "condition";
+/// Least permits of a pool behind a condition variable.
+const SEVERAL: u64 = 2;
+/// Part of the waits for one that clients end.
+const BY_CLIENTS: f64 = 0.5;
 /// Threads that queue at a semaphore for it to limit anything.
 const QUEUE: f64 = 0.5;
 /// Threads that queue at one that is shared.
@@ -41,8 +50,15 @@ const ASLEEP: f64 = 0.5;
 /// Pools of more permits are not looked for.
 const MOST: u64 = 1 << 16;
 
-/// A semaphore in one start of one variant.
+/// A semaphore or condition variable in one start of one variant.
 type Word = (VariantId, u32, WaitKey);
+
+/// Who waits for a word, by the function that most of them called it in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Caller {
+    function: String,
+    condition: bool,
+}
 
 /// The limits of pools, by the name that the objects of their waits have in the record.
 #[derive(Default)]
@@ -63,12 +79,15 @@ impl Pools {
 pub(crate) fn limited(record: &RunRecord) -> (Cow<'_, RunRecord>, Pools) {
     let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
     let words = semaphores(record, &stacks);
-    let callers: BTreeSet<&String> = words.values().collect();
+    let callers: BTreeSet<&Caller> = words.values().collect();
     let mut pools = Pools::default();
-    let mut names: BTreeMap<&str, String> = BTreeMap::new();
+    let mut names: BTreeMap<&Caller, String> = BTreeMap::new();
     for caller in callers {
         let Some(permits) = permits(&record.trials, &words, caller) else { continue };
-        let limit = Name::PoolLimit { permits, taken_in: caller.clone() };
+        if caller.condition && !(permits >= SEVERAL && by_clients(&record.trials, &words, caller)) {
+            continue;
+        }
+        let limit = Name::PoolLimit { permits, taken_in: caller.function.clone() };
         names.insert(caller, limit.to_string());
         pools.0.insert(limit.to_string(), limit);
     }
@@ -86,10 +105,9 @@ fn word(trial: &TrialRecord, key: &WaitKey) -> Word {
     (trial.id.variant.clone(), trial.id.start, key.clone())
 }
 
-/// Semaphores that threads were seen to wait for, each with the function that most of them called
-/// it in.
-fn semaphores(record: &RunRecord, stacks: &Stacks<'_>) -> BTreeMap<Word, String> {
-    let mut votes: BTreeMap<Word, BTreeMap<String, f64>> = BTreeMap::new();
+/// Semaphores and condition variables that threads were seen to wait for.
+fn semaphores(record: &RunRecord, stacks: &Stacks<'_>) -> BTreeMap<Word, Caller> {
+    let mut votes: BTreeMap<Word, BTreeMap<Caller, f64>> = BTreeMap::new();
     for trial in &record.trials {
         for fact in &trial.facts {
             let Fact::Stack(stack) = fact else { continue };
@@ -98,10 +116,13 @@ fn semaphores(record: &RunRecord, stacks: &Stacks<'_>) -> BTreeMap<Word, String>
             };
             let futex = matches!(key.reason, WaitReason::UserLock | WaitReason::Condition);
             let frames = stacks.frames(stack.stack);
-            if !futex || machinery(stacks.known, frames) != SEMAPHORE {
+            let machinery = machinery(stacks.known, frames);
+            let condition = machinery == CONDITION;
+            if !futex || !(condition || machinery == SEMAPHORE) {
                 continue;
             }
-            if let Some(caller) = naming_frames(stacks.known, frames).into_iter().next() {
+            if let Some(function) = naming_frames(stacks.known, frames).into_iter().next() {
+                let caller = Caller { function, condition };
                 let of_word = votes.entry(word(trial, key)).or_default();
                 *of_word.entry(caller).or_default() += seconds(stack.weight);
             }
@@ -156,10 +177,10 @@ fn of_client(fact: &Fact) -> Option<&Wait> {
 }
 
 /// How many hold the semaphore that `caller` waits for, if it is a pool's.
-fn permits(trials: &[TrialRecord], words: &BTreeMap<Word, String>, caller: &str) -> Option<u64> {
+fn permits(trials: &[TrialRecord], words: &BTreeMap<Word, Caller>, caller: &Caller) -> Option<u64> {
     let mut by_level: BTreeMap<_, Vec<Clients>> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.id.variant.0 == VariantId::BASELINE) {
-        let is = |key: &WaitKey| words.get(&word(trial, key)).is_some_and(|one| one == caller);
+        let is = |key: &WaitKey| words.get(&word(trial, key)) == Some(caller);
         if let Some(clients) = Clients::of(trial, is).filter(|clients| clients.queueing >= QUEUE) {
             by_level.entry(trial.id.level).or_default().push(clients);
         }
@@ -184,17 +205,36 @@ fn permits(trials: &[TrialRecord], words: &BTreeMap<Word, String>, caller: &str)
     fitting.next().filter(|_| fitting.next().is_none())
 }
 
+/// Whether clients end most of the waits for what `caller` waits for.
+fn by_clients(trials: &[TrialRecord], words: &BTreeMap<Word, Caller>, caller: &Caller) -> bool {
+    let (mut clients, mut all) = (0.0, 0.0);
+    for trial in trials {
+        for fact in &trial.facts {
+            let Fact::Waker(waker) = fact else { continue };
+            if words.get(&word(trial, &waker.key)) != Some(caller) {
+                continue;
+            }
+            for by in &waker.by {
+                let ended = seconds(by.ended);
+                all += ended;
+                clients += if by.role == Some(ThreadRole::Client) { ended } else { 0.0 };
+            }
+        }
+    }
+    clients > BY_CLIENTS * all
+}
+
 /// Names the pools' waits in `trial`, and gives them the idle time of what their holders wait for.
 fn charge(
     trial: &mut TrialRecord,
-    words: &BTreeMap<Word, String>,
-    names: &BTreeMap<&str, String>,
+    words: &BTreeMap<Word, Caller>,
+    names: &BTreeMap<&Caller, String>,
     pools: &Pools,
 ) {
     let (variant, start) = (trial.id.variant.clone(), trial.id.start);
     let name_of = |key: &WaitKey| {
         let caller = words.get(&(variant.clone(), start, key.clone()))?;
-        names.get(caller.as_str()).cloned()
+        names.get(caller).cloned()
     };
     let queueing = Clients::of(trial, |key| name_of(key).is_some());
     let limits = queueing.is_some_and(|clients| clients.queueing >= QUEUE);
@@ -239,7 +279,9 @@ fn named(key: &WaitKey, name: String) -> WaitKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_vocab::{Disposition, Interference, Level, Phase, ThreadTime, TrialId, Window};
+    use kneepoint_vocab::{
+        Disposition, EndedBy, Interference, Level, Phase, ThreadTime, TrialId, Waker, Window,
+    };
 
     fn key(reason: WaitReason, object: u64) -> WaitKey {
         WaitKey { reason, object, object_name: None, syscall: 202 }
@@ -301,14 +343,18 @@ mod tests {
         }
     }
 
-    fn words(trials: &[TrialRecord]) -> BTreeMap<Word, String> {
-        let of = |trial| (word(trial, &key(WaitReason::Condition, 8)), "borrow".to_owned());
+    fn caller(condition: bool) -> Caller {
+        Caller { function: "borrow".to_owned(), condition }
+    }
+
+    fn words(trials: &[TrialRecord]) -> BTreeMap<Word, Caller> {
+        let of = |trial| (word(trial, &key(WaitReason::Condition, 8)), caller(false));
         trials.iter().map(of).collect()
     }
 
     fn found(trials: Vec<TrialRecord>) -> Option<u64> {
         let words = words(&trials);
-        permits(&trials, &words, "borrow")
+        permits(&trials, &words, &caller(false))
     }
 
     #[test]
@@ -317,7 +363,8 @@ mod tests {
         assert_eq!(found(slices()), Some(2));
         let (mut slice, words) = (trial(8, 5.93, 1.94), words(&slices()));
         let limit = Name::PoolLimit { permits: 2, taken_in: "borrow".to_owned() };
-        let names = BTreeMap::from([("borrow", limit.to_string())]);
+        let borrower = caller(false);
+        let names = BTreeMap::from([(&borrower, limit.to_string())]);
         let pools = Pools(BTreeMap::from([(limit.to_string(), limit)]));
         charge(&mut slice, &words, &names, &pools);
         let charged: Vec<(bool, u64)> = slice
@@ -327,6 +374,28 @@ mod tests {
             .map(|w| (pools.is_limit(&w.key), w.idle_charged.0))
             .collect();
         assert_eq!(charged, [(true, 701), (false, 0)]);
+    }
+
+    #[test]
+    fn who_waits_for_a_pool_is_woken_by_clients() {
+        let by = |role| {
+            let mut slice = trial(8, 5.9, 1.9);
+            let name = "app".to_owned();
+            let key = key(WaitReason::Condition, 8);
+            let words = BTreeMap::from([(word(&slice, &key), caller(true))]);
+            slice.facts.push(Fact::Waker(Waker {
+                key,
+                tid: 7,
+                name: name.clone(),
+                role: Some(role),
+                ended: Nanos(9),
+                of: Nanos(10),
+                by: vec![EndedBy { role: Some(role), name, ended: Nanos(9) }],
+            }));
+            by_clients(&[slice], &words, &caller(true))
+        };
+        assert!(by(ThreadRole::Client));
+        assert!(!by(ThreadRole::Other), "they wait for work");
     }
 
     #[test]

@@ -6,9 +6,10 @@ use crate::workload::{SettingError, Workload as _};
 use kneepoint_vocab::{Names, Nanos};
 use std::collections::BTreeMap;
 
-/// Window and lead-in of a slice: with the start of a process just below a second, which is the
-/// least that most load generators can be told to run.
-const SLICE: Nanos = Nanos::from_millis(750);
+/// Window and lead-in of a slice: with the start of a process and the look for its clients, up to
+/// some twenty of them, below a second. That is the least that most load generators can be told to
+/// run, and many short slices say more than few long ones: each is another start of the process.
+const SLICE: Nanos = Nanos::from_millis(500);
 const RAMP: Nanos = Nanos::from_millis(100);
 
 impl Recipe {
