@@ -24,7 +24,7 @@ fn ended(key: WaitKey, by: &[(&str, Option<ThreadRole>, u64)]) -> Fact {
         .collect();
     let (first, of) = (by[0].clone(), by.iter().map(|one| one.ended.0).sum());
     let EndedBy { name, role, ended } = first;
-    Fact::Waker(Waker { key, tid: 7, name, role, ended, of: Nanos(of), by })
+    Fact::Waker(Waker { key, tid: 7, name, role, ended, of: Nanos(of), by, behind: Vec::new() })
 }
 
 fn chain(record: &RunRecord) -> ChainNode {

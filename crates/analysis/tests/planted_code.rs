@@ -143,6 +143,12 @@ fn threads_just_woken_that_want_the_lock_back_are_told_from_others() {
 
 /// Clients that wait for a condition which `waker` ends, `ended` of every 10.
 fn answered(waker: ThreadRole, ended: u64) -> Cause {
+    answered_by(("office", 640), waker, ended)
+}
+
+/// The same where the thread that ends the waits has this name, and is on a core in so many of
+/// 1,000 parts of the time.
+fn answered_by((name, cpu): (&str, u64), waker: ThreadRole, ended: u64) -> Cause {
     let mut record = empty(&[1, 4], 4);
     sweep(&mut record, 5, |clients| waiting(clients, 0.9));
     record.stacks[MUTEX].frames = frames(&["__pthread_cond_wait", "request", "main"]);
@@ -159,11 +165,12 @@ fn answered(waker: ThreadRole, ended: u64) -> Cause {
         };
         let role = Some(waker);
         let (ended, of) = (Nanos(ended), Nanos(10));
-        let name = "office".to_owned();
+        let name = name.to_owned();
         let by = vec![EndedBy { name: name.clone(), role, ended }];
-        trial.facts.push(Fact::Waker(Waker { key, tid: 7, name, role, ended, of, by }));
-        let (cpu, over) = (Nanos(640), Nanos(1000));
-        let name = "office".to_owned();
+        let behind = Vec::new();
+        let task = name.clone();
+        trial.facts.push(Fact::Waker(Waker { key, tid: 7, name, role, ended, of, by, behind }));
+        let (name, cpu, over) = (task, Nanos(cpu), Nanos(1000));
         trial.facts.push(Fact::Task(TaskCpu { owner: TaskOwner::System, name, tid: 7, cpu, over }));
     }
     first(&record)
@@ -178,6 +185,17 @@ fn one_thread_that_ends_nearly_all_waits_is_named_with_how_busy_it_is() {
     assert!((by.share.0 - 0.9).abs() < 1e-9 && (by.busy.0 - 0.64).abs() < 1e-9, "{by:?}");
     assert!(answered(ThreadRole::Other, 7).evidence.woken_by.is_none(), "it is one of several");
     assert!(answered(ThreadRole::Client, 10).evidence.woken_by.is_none(), "clients wake clients");
+}
+
+#[test]
+fn a_busy_thread_that_ends_the_waits_is_saturated_whatever_it_is_called() {
+    let clients = "client";
+    let cause = answered_by((clients, 960), ThreadRole::Other, 10);
+    assert_eq!(cause.name.to_string(), format!("saturated thread {clients}"));
+    let served = cause.evidence.served_by.unwrap();
+    assert!((served.busiest.0 - 0.96).abs() < 1e-9, "{served:?}");
+    let idle = answered_by((clients, 640), ThreadRole::Other, 10);
+    assert!(idle.evidence.served_by.is_none(), "{:?}", idle.evidence);
 }
 
 #[test]

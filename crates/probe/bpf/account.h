@@ -287,13 +287,29 @@ RARE void report_mark(struct thread *t, u64 blocked)
 	r->p = t->mark_p;
 	r->blocked = blocked;
 	key_of(&r->key, t);
+	r->behind = t->behind;
 	bpf_ringbuf_submit(r, 1 /* no wake-up: read when the window ends */);
+}
+
+/* Keeps a wait for a lock that is over: whoever then waits for a lock of this thread has in part
+ * waited for that one. */
+static __always_inline void keep_past(struct thread *t, u64 end)
+{
+	if (t->reason != R_FUTEX && t->reason != R_KLOCK)
+		return;
+	t->past.object = t->object;
+	t->past.begin = t->block_start;
+	t->past.end = end;
+	t->past.nr = t->nr;
+	t->past.op = t->op;
+	t->past.reason = t->reason;
 }
 
 static __always_inline void finish_wait(struct thread *t, u64 now, u64 idle)
 {
 	u64 end = t->wake_ts ? t->wake_ts : now, blocked = since(t->block_start, end);
 	add_wait(t, blocked, idle);
+	keep_past(t, end);
 	t->expected = t->expected - t->expected / 4 + blocked / 4;
 	if (t->mark)
 		report_mark(t, blocked);
@@ -393,10 +409,78 @@ static __always_inline void mark_block(u64 *ctx, struct control *c, struct core 
 	t->mark_p = p;
 }
 
+/* A thread that waited for this futex is put on a run queue. */
+static __always_inline void note_release(u64 word, u64 now)
+{
+	struct passed *l = passed_at(word);
+	if (!l)
+		return;
+	if (l->word != word) {
+		__builtin_memset(l, 0, sizeof *l);
+		l->word = word;
+	}
+	l->released = now;
+}
+
+/* `h` gives a futex back that `t` waits for: notes the time in which `h` waited for another lock
+ * meanwhile, and had it if others wanted it when it gave it back. If nobody who waits for the futex was woken since that began, it was not given back
+ * either: who gives it back now has held it all the time. */
+static __always_inline void note_holder(struct passed *l, struct thread *t, struct thread *h)
+{
+	u64 from = h->past.begin > t->block_start ? h->past.begin : t->block_start;
+	if (h == t || !h->past.end || h->past.object == t->object || h->past.end <= from)
+		return;
+	if (l->word == t->object && l->released > from)
+		return;
+	if (l->word != t->object || l->inner.object != h->past.object) {
+		u64 released = l->word == t->object ? l->released : 0;
+		__builtin_memset(l, 0, sizeof *l);
+		l->word = t->object;
+		l->released = released;
+		l->inner.object = h->past.object;
+		l->inner.nr = h->past.nr;
+		l->inner.op = h->past.op;
+		l->inner.reason = h->past.reason;
+	}
+	u64 next = l->next & (TIMES - 1);
+	l->times[next].from = from;
+	l->times[next].to = h->past.end;
+	l->next = next + 1;
+}
+
+/* The part of the futex wait of `t`, which `waker` ends, in which holders of the futex waited for
+ * another lock themselves, or had it. */
+static __always_inline void note_behind(struct control *c, struct thread *t, u32 waker)
+{
+	struct thread *h = find(c, waker);
+	struct passed *l = passed_at(t->object);
+	if (!l)
+		return;
+	if (h && h->past.end && h->past.object == t->object) {
+		/* Who waited for this one, too, had it until now, and others wanted it. */
+		h->past.end = bpf_ktime_get_ns();
+	} else if (h) {
+		note_holder(l, t, h);
+	}
+	if (!t->mark || l->word != t->object || !l->inner.object)
+		return;
+	u64 length = 0;
+	for (int i = 0; i < TIMES; i++) {
+		u64 from = l->times[i].from, begin = t->block_start;
+		length += since(from > begin ? from : begin, l->times[i].to);
+	}
+	t->behind = l->inner;
+	t->behind.length = length;
+}
+
 RARE void mark_waker(u64 *ctx, struct control *c, struct thread *t)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
 	if (class_of(c, 0, waker) != C_SYSTEM || !wakes_on_purpose(waker, t->reason))
+		return;
+	if (t->reason == R_FUTEX)
+		note_behind(c, t, waker->pid);
+	if (!t->mark)
 		return;
 	struct mark m = { .id = t->mark, .p = t->mark_p, .kind = MARK_WAKER, .tid = waker->pid };
 	if (bpf_perf_event_output(ctx, &stack_events, BPF_F_CURRENT_CPU, &m, sizeof m))
@@ -437,6 +521,7 @@ static __always_inline void leave(u64 *ctx, struct control *c, struct core *core
 	t->block_start = now;
 	t->wake_ts = 0;
 	t->mark = 0;
+	t->behind.length = 0;
 	classify(c, p, t, 1);
 	mark_block(ctx, c, core, p->pid, t);
 }

@@ -24,6 +24,9 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
+/* Futexes that were given back, by a hash of the word; those of a place drive each other out. */
+MAP(passed, BPF_MAP_TYPE_ARRAY, 4096, u32, struct passed);
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(key_size, 4);
@@ -64,6 +67,13 @@ static __always_inline u64 owner_of(struct control *c, u32 tid)
 	return (u64)c->number << 32 | tid;
 }
 
+/* The place of a futex, which may be another's. */
+static __always_inline struct passed *passed_at(u64 word)
+{
+	u32 place = (u32)(word >> 2) * 2654435761U >> 20;
+	return bpf_map_lookup_elem(&passed, &place);
+}
+
 /* Rare work is kept out of the way of the frequent. */
 #define RARE static __attribute__((noinline))
 
@@ -87,18 +97,6 @@ static __always_inline struct thread *find(struct control *c, u32 tid)
 	if (t && t->owner == owner)
 		return t;
 	return find_elsewhere(tid, owner);
-}
-
-/* The entry of a thread whose pending wait was sampled. Of those that share the first place with
- * another, all are looked at; of most threads nothing but that place. */
-static __always_inline struct thread *find_marked(struct control *c, u32 tid)
-{
-	u64 owner = owner_of(c, tid);
-	u32 slot = slot_of(tid, 0);
-	struct thread *t = bpf_map_lookup_elem(&threads, &slot);
-	if (t && t->owner != owner)
-		t = t->owner >> 32 == c->number ? find_elsewhere(tid, owner) : 0;
-	return t && t->mark ? t : 0;
 }
 
 static __always_inline u64 since(u64 then, u64 now)

@@ -64,6 +64,8 @@ static __always_inline void woken(struct control *c, struct task_struct *p, u8 p
 	}
 	if (t->state != BLK)
 		return;
+	if (t->reason == R_FUTEX)
+		note_release(t->object, now);
 	t->blocked += since(t->ts, now);
 	t->wake_ts = now;
 	t->ts = now;
@@ -113,8 +115,10 @@ int on_waking(u64 *ctx)
 		}
 	}
 	struct task_struct *p = (void *)ctx[0];
-	struct thread *t = find_marked(c, p->pid);
-	if (t && t->state == BLK && class_of(c, core, p) == C_SYSTEM)
+	struct thread *t = find(c, p->pid);
+	if (!t || t->state != BLK || !(t->mark || t->reason == R_FUTEX))
+		return 0;
+	if (class_of(c, core, p) == C_SYSTEM)
 		mark_waker(ctx, c, t);
 	return 0;
 }

@@ -82,6 +82,34 @@ struct wait_part {
 
 #define PARTS 2
 
+/* A wait that is over, of one who may hold a lock by now. */
+struct past_wait {
+	u64 object;
+	u64 begin, end;		/* end 0: there was none; when it gave it back, where others wait */
+	s32 nr;
+	u16 op;
+	u8 reason, pad;
+};
+
+/* The part of a wait for a lock in which its holders waited themselves, and what for. */
+struct behind {
+	u64 object;
+	u64 length;		/* ns; 0: in none, as far as is known */
+	s32 nr;
+	u16 op;
+	u8 reason, pad;
+};
+
+/* The last times in which who held a futex was known to wait for another lock, or to have it. */
+#define TIMES 4
+struct passed {
+	u64 word;
+	u64 released;		/* when a thread that waited for it was last woken */
+	struct behind inner;	/* what holders waited for; its length is not used */
+	u64 next;		/* place of the next time */
+	struct { u64 from, to; } times[TIMES];
+};
+
 struct thread {
 	u64 owner;		/* number of the window << 32 | tid; 0: free */
 	u64 ts;			/* begin of the present state */
@@ -96,6 +124,8 @@ struct thread {
 	u64 locks[4];
 	u32 lock_flags[4];
 	struct wait_part parts[PARTS];
+	struct past_wait past;	/* its last wait for a lock */
+	struct behind behind;	/* of the pending wait */
 	s32 nr;
 	u32 tgid;
 	u16 op;
@@ -148,6 +178,7 @@ struct mark {
 struct wait_record {
 	u64 id, p, blocked;
 	struct wait_key key;
+	struct behind behind;
 };
 
 #endif

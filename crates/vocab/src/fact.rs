@@ -192,6 +192,19 @@ pub struct Waker {
     /// The same by the names of those who ended it, most first; empty in older run directories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<EndedBy>,
+    /// Other locks that those who ended the waits waited for themselves while they held this one,
+    /// most first; empty in older run directories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub behind: Vec<Behind>,
+}
+
+/// The part of the waits for a lock in which its holder waited for another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Behind {
+    /// What the holder waited for.
+    pub key: WaitKey,
+    /// Blocked time of those who waited for the holder meanwhile; of [`Waker::of`].
+    pub blocked: Nanos,
 }
 
 /// Threads of one name that ended waits.

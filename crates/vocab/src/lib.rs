@@ -39,8 +39,8 @@ pub mod units;
 
 pub use comparison::Comparison;
 pub use fact::{
-    CallCount, CollectorCost, CoreTime, DeviceCounters, EndedBy, Fact, Holders, LockUse, Loss,
-    MachineCounters, Pressure, StackId, StackKind, StackWeight, TakenAt, TaskCpu, TaskOwner,
+    Behind, CallCount, CollectorCost, CoreTime, DeviceCounters, EndedBy, Fact, Holders, LockUse,
+    Loss, MachineCounters, Pressure, StackId, StackKind, StackWeight, TakenAt, TaskCpu, TaskOwner,
     ThreadRole, ThreadTime, Tier, Wait, WaitKey, WaitReason, Waker,
 };
 pub use findings::{Estimate, Findings};

@@ -5,6 +5,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use kneepoint_model::calibrate::{Asked, Observed, Oracle, calibrate};
 use kneepoint_model::twin::Change;
+use kneepoint_report::terminal::next as words;
 use kneepoint_vocab::findings::{NoTwin, TwinForecast};
 use kneepoint_vocab::{Findings, Level};
 use std::process::Command;
@@ -96,7 +97,7 @@ fn findings(directory: &str) -> Result<Findings> {
 }
 
 fn none(why: NoTwin) -> anyhow::Error {
-    anyhow!("no twin: {why:?}")
+    anyhow!(words::no_twin(&why))
 }
 
 /// What the levels before the last say of it.

@@ -6,6 +6,7 @@ use crate::frames::names::KERNEL;
 use crate::frames::stacks::Stacks;
 use crate::ledgers::accounts::{Account, Accounts};
 use crate::ledgers::balance::Balance;
+use crate::ledgers::behind;
 use crate::ledgers::core_ledger::Slot;
 use crate::ledgers::row::{Row, per_operation};
 use crate::ledgers::slices::{Functions, Slice};
@@ -29,6 +30,9 @@ const HALF: f64 = 0.5;
 const LEAST_CODE: f64 = 0.1;
 /// Code that is so much of a function is all that it does.
 const MOSTLY: f64 = 0.8;
+
+/// A smaller part of the waits whose holder waits for another lock is not worth a word.
+const LEAST_BEHIND: f64 = 0.1;
 
 /// Less time than this in which nothing runs is not worth a word.
 const LEAST_CONVOY: f64 = 0.1;
@@ -57,7 +61,7 @@ pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
         causes.push(cause);
     }
     for at in 0..losses.len() {
-        let lock = lock_beside(context, losses, at);
+        let lock = lock_beside(context, losses, at).or_else(|| lock_inside(context, losses, at));
         causes[at].follows_from = lock.map(|lock| causes[lock].id.clone());
     }
     name_herds(&mut causes);
@@ -123,6 +127,14 @@ fn lock_beside(context: &Context<'_>, losses: &[Loss], at: usize) -> Option<usiz
             && loss.lost.value.0 >= HALF * losses[at].lost.value.0
             && evidence.entry(context.functions, group).as_ref() == Some(entry)
     })
+}
+
+/// The lock that the holders of the lock at `at` wait for in most of its waits.
+fn lock_inside(context: &Context<'_>, losses: &[Loss], at: usize) -> Option<usize> {
+    let Slot::Group(group) = losses[at].slot else { return None };
+    let (inner, share) = behind::inner(&context.account.row, group)?;
+    let found = losses.iter().position(|loss| loss.slot == Slot::Group(inner));
+    found.filter(|_| share >= HALF)
 }
 
 /// Nothing but the charge yet: whoever follows the waits adds what serves them.
@@ -351,6 +363,12 @@ fn wait_evidence(
         convoy: convoy(&context.account.row, balance, group),
         after_wake: None,
         herd: None,
+        behind: behind::inner(&context.account.row, group)
+            .map(|(_, share)| Ratio(finite(share)))
+            .filter(|share| share.0 >= LEAST_BEHIND),
+        from_outer: Some(quotient(balance.from_outer[group], balance.idle[group]))
+            .filter(|share| *share >= LEAST_BEHIND)
+            .map(|share| Ratio(finite(share))),
         objects: tally(what.objects),
     }
 }

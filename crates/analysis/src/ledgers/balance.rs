@@ -24,6 +24,7 @@
 //!   lacking, and it counts as unused.
 //!   Idle beside a thread that was woken already goes to what that thread had waited for.
 
+use crate::ledgers::behind;
 use crate::ledgers::row::Row;
 use crate::ledgers::row::per_operation;
 use crate::number::quotient;
@@ -79,6 +80,8 @@ pub(crate) struct Balance {
     pub(crate) no_request_lost: f64,
     /// Idle by wait group.
     pub(crate) idle: Vec<f64>,
+    /// The part of it that waits for other locks bring, whose holders wait for this one.
+    pub(crate) from_outer: Vec<f64>,
     pub(crate) scheduler: f64,
     /// How what idled came to its lines.
     pub(crate) ways: Ways,
@@ -113,6 +116,7 @@ impl Balance {
             no_request: idle.no_request,
             no_request_lost: if level.clients >= level.cores { idle.no_request } else { 0.0 },
             idle: idle.groups,
+            from_outer: idle.from_outer,
             scheduler: idle.scheduler,
             ways: idle.ways,
             ..Self::default()
@@ -152,6 +156,7 @@ struct Idle {
     unused: f64,
     no_request: f64,
     groups: Vec<f64>,
+    from_outer: Vec<f64>,
     scheduler: f64,
     ways: Ways,
 }
@@ -195,6 +200,7 @@ fn split_idle(row: &Row, level: Level) -> Idle {
     }
     let whole = scheduler;
     hand_over(row, &mut groups, &mut scheduler);
+    let from_outer = behind::pass_on(row, &mut groups);
     // What was handed over had in part been spread before: it stays spread.
     let handed_over = to_scheduler * quotient(whole - scheduler, whole);
     let charged = to_waits + to_scheduler - handed_over;
@@ -204,7 +210,7 @@ fn split_idle(row: &Row, level: Level) -> Idle {
         handed_over: handed_over * known,
         spread: spread + (charged + handed_over) * (1.0 - known),
     };
-    Idle { unused, no_request, groups, scheduler, ways }
+    Idle { unused, no_request, groups, from_outer, scheduler, ways }
 }
 
 /// Where no client is known the rest is like what was charged, if anything was.

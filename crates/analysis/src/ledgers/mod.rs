@@ -2,6 +2,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod balance;
+pub(crate) mod behind;
 pub(crate) mod charging;
 pub(crate) mod core_ledger;
 pub(crate) mod polled;

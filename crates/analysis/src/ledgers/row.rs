@@ -1,6 +1,10 @@
 //! A slice as a row of rates, so that means over blocks are plain weighted sums.
 
 use crate::number::quotient;
+use std::collections::BTreeMap;
+
+/// Threads that wait for a group while its holder waits for another group, by both.
+pub(crate) type Behind = BTreeMap<(usize, usize), f64>;
 
 /// One slice, or a weighted mean of slices. Rates are per second of window: cores or threads.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +48,8 @@ pub(crate) struct Row {
     pub(crate) waits: Vec<f64>,
     /// Thread-seconds blocked a second by all roles, by wait group.
     pub(crate) waited: Vec<f64>,
+    /// The part of `waited` in which the holder waits for another lock, by both groups.
+    pub(crate) behind: Behind,
     /// 1 for the thread that does the work of all clients, where one does, by wait group.
     pub(crate) serial: Vec<f64>,
     /// Waits that ended a second with a thread on its way to a core, by wait group.
@@ -91,6 +97,9 @@ impl Row {
         self.woken_for_work += weight * other.woken_for_work;
         self.switches += weight * other.switches;
         self.shared_out += weight * other.shared_out;
+        for (locks, behind) in &other.behind {
+            *self.behind.entry(*locks).or_default() += weight * behind;
+        }
         for (mine, theirs) in [
             (&mut self.charged, &other.charged),
             (&mut self.blocked, &other.blocked),

@@ -1,6 +1,7 @@
 //! Trials digested into rows of rates, and the functions that their CPU is distinguished by.
 
 use crate::frames::stacks::{Function, Stacks};
+use crate::ledgers::behind;
 use crate::ledgers::polled::Polled;
 use crate::ledgers::row::Row;
 use crate::number::{count, finite, quotient, seconds};
@@ -160,6 +161,7 @@ fn row(
             _ => {}
         }
     }
+    behind::add(&mut row, trial, groups);
     (row.throughput > 0.0).then_some(row)
 }
 

@@ -7,6 +7,7 @@
 
 use crate::limits::generator::SATURATED;
 use kneepoint_vocab::findings::{Cause, CauseKind, LevelInstruments, Name, ServedBy, TaskLine};
+use kneepoint_vocab::units::Cores;
 use kneepoint_vocab::{Fact, Level, TaskOwner, ThreadRole, TrialRecord};
 use std::collections::BTreeSet;
 
@@ -45,25 +46,32 @@ pub(crate) fn saturated(
 
 /// Charges waits to the saturated thread that serves them: the wait chain goes on in it.
 pub(crate) fn follow(causes: &mut [Cause], saturated: &[TaskLine]) {
-    let mut named: BTreeSet<&str> = BTreeSet::new();
+    let mut named: BTreeSet<String> = BTreeSet::new();
     for cause in causes.iter_mut() {
-        let serves = match cause.kind {
-            CauseKind::Device => TaskOwner::Kernel,
-            CauseKind::Thread => TaskOwner::System,
-            _ => continue,
-        };
-        let Some(task) = saturated.iter().find(|task| task.owner == serves) else { continue };
-        cause.evidence.served_by = Some(ServedBy {
-            waits_for: cause.name.clone(),
-            name: task.name.clone(),
-            busiest: task.busiest,
-        });
+        let Some((name, busiest)) = server(cause, saturated) else { continue };
+        let waits_for = cause.name.clone();
+        cause.evidence.served_by = Some(ServedBy { waits_for, name: name.clone(), busiest });
         // The greatest goes by the thread's name: several of one name tell nobody which is meant.
-        if !named.insert(&task.name) {
+        if !named.insert(name.clone()) {
             continue;
         }
         cause.kind = CauseKind::Thread;
-        cause.name = Name::SaturatedThread(task.name.clone());
+        cause.name = Name::SaturatedThread(name);
         cause.path.insert(0, cause.name.to_string());
     }
+}
+
+/// The saturated thread that serves the waits of a cause, with the cores that it keeps busy: the
+/// one that was seen to end them, whatever it is called, else the busiest that may.
+fn server(cause: &Cause, saturated: &[TaskLine]) -> Option<(String, Cores)> {
+    let serves = match cause.kind {
+        CauseKind::Device => TaskOwner::Kernel,
+        CauseKind::Thread => TaskOwner::System,
+        _ => return None,
+    };
+    let seen = cause.evidence.woken_by.as_ref().filter(|by| by.busy.0 >= SATURATED);
+    seen.map(|by| (by.name.clone(), by.busy)).or_else(|| {
+        let task = saturated.iter().find(|task| task.owner == serves)?;
+        Some((task.name.clone(), task.busiest))
+    })
 }

@@ -46,12 +46,13 @@ pub(crate) fn classified(record: &RunRecord) -> Cow<'_, RunRecord> {
     for trial in &mut record.trials {
         let (variant, start) = (trial.id.variant.clone(), trial.id.start);
         for fact in &mut trial.facts {
-            let Some(key) = key_mut(fact).filter(|key| is_raw(key.reason)) else { continue };
-            let lock = locks.get(&(variant.clone(), start, key.object)).copied();
-            let lock = lock.unwrap_or_else(|| is_lock_by_call(key.reason));
-            key.reason = if lock { WaitReason::UserLock } else { WaitReason::Condition };
+            for key in keys_mut(fact).into_iter().filter(|key| is_raw(key.reason)) {
+                let lock = locks.get(&(variant.clone(), start, key.object)).copied();
+                let lock = lock.unwrap_or_else(|| is_lock_by_call(key.reason));
+                key.reason = if lock { WaitReason::UserLock } else { WaitReason::Condition };
+            }
             if let Fact::Wait(wait) = fact
-                && !lock
+                && wait.key.reason == WaitReason::Condition
             {
                 // Where a mutex names its owner a condition has something else.
                 wait.holders = Holders::default();
@@ -89,10 +90,11 @@ fn slept_for(record: &RunRecord) -> BTreeMap<Sleep, &'static str> {
 
 fn name_sleeps(record: &mut RunRecord, slept_for: &BTreeMap<Sleep, &'static str>) {
     for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
-        let Some(key) = key_mut(fact) else { continue };
-        if let Some(lock) = sleep(key).and_then(|sleep| slept_for.get(&sleep)) {
-            key.reason = WaitReason::KernelLock;
-            key.object_name = Some((*lock).to_owned());
+        for key in keys_mut(fact) {
+            if let Some(lock) = sleep(key).and_then(|sleep| slept_for.get(&sleep)) {
+                key.reason = WaitReason::KernelLock;
+                key.object_name = Some((*lock).to_owned());
+            }
         }
     }
 }
@@ -145,12 +147,16 @@ fn key(fact: &Fact) -> Option<&WaitKey> {
     }
 }
 
-fn key_mut(fact: &mut Fact) -> Option<&mut WaitKey> {
+/// Every key of a fact.
+fn keys_mut(fact: &mut Fact) -> Vec<&mut WaitKey> {
     match fact {
-        Fact::Wait(wait) => Some(&mut wait.key),
-        Fact::Waker(waker) => Some(&mut waker.key),
-        Fact::Stack(stack) => stack.wait.as_mut(),
-        _ => None,
+        Fact::Wait(wait) => vec![&mut wait.key],
+        Fact::Waker(waker) => {
+            let behind = waker.behind.iter_mut().map(|behind| &mut behind.key);
+            std::iter::once(&mut waker.key).chain(behind).collect()
+        }
+        Fact::Stack(stack) => stack.wait.iter_mut().collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -391,6 +391,7 @@ mod tests {
                 ended: Nanos(9),
                 of: Nanos(10),
                 by: vec![EndedBy { role: Some(role), name, ended: Nanos(9) }],
+                behind: Vec::new(),
             }));
             by_clients(&[slice], &words, &caller(true))
         };

@@ -290,7 +290,7 @@ impl Collector for EbpfCollector {
         let FrozenWindow { mut harvest, system, ticks, cost, opened } = frozen;
         let mut stacks = self.stacks.as_mut().map(StackCollector::end).unwrap_or_default();
         offcpu::take_ticks(&mut stacks);
-        let waits = offcpu::by_mark(&self.wait_records(&harvest.threads, harvest.end));
+        let waits = offcpu::by_mark(self.wait_records(&harvest.threads, harvest.end));
         self.name_objects(&harvest, &system);
         harvest.objects = self.lore.objects().clone();
         let counters = self.maps.counters()?;
@@ -366,7 +366,8 @@ impl EbpfCollector {
         records.extend(open.map(|(_, thread)| {
             let until = if thread.wake_ts == 0 { end } else { thread.wake_ts };
             let blocked = until.saturating_sub(thread.block_start);
-            WaitRecord { id: thread.mark, p: thread.mark_p, blocked, wait: thread.wait() }
+            let (wait, behind) = (thread.wait(), thread.behind);
+            WaitRecord { id: thread.mark, p: thread.mark_p, blocked, wait, behind }
         }));
         records
     }

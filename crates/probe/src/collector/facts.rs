@@ -1,13 +1,12 @@
 //! The facts of a window of the full tier, from its sums.
 
 use super::Observation;
-use super::offcpu;
+use super::offcpu::{self, Records};
 use super::window::{self, Harvest, Sums};
-use super::wire::{WaitId, counter};
+use super::wire::counter;
 use crate::proc::stat;
 use crate::stack::WindowStacks;
 use kneepoint_vocab::{CollectorCost, Fact, Loss, Nanos, Tier};
-use std::collections::BTreeMap;
 
 /// What the programs counted of their own failures in the window.
 pub(crate) struct Missed {
@@ -25,7 +24,7 @@ pub(crate) struct Missed {
 pub(crate) fn assemble(
     harvest: &Harvest,
     stacks: WindowStacks,
-    waits: &BTreeMap<u64, (WaitId, u64)>,
+    waits: &Records,
     missed: &Missed,
     ticks: stat::CpuTicks,
     cost: CollectorCost,

@@ -4,10 +4,10 @@
 //! length ÷ p estimates the blocked time it stands for without bias (Horvitz and Thompson, 1952).
 
 use super::window::{Harvest, Objects, role_of, wait_key};
-use super::wire::{Core, Thread, WaitId, WaitRecord, name_of};
+use super::wire::{Core, Thread, WaitRecord, name_of};
 use crate::stack::{MarkedStack, WindowStacks};
 use kneepoint_vocab::{
-    EndedBy, Nanos, StackId, StackKind, StackWeight, ThreadRole, WaitKey, Waker,
+    Behind, EndedBy, Nanos, StackId, StackKind, StackWeight, ThreadRole, WaitKey, Waker,
 };
 use std::collections::BTreeMap;
 
@@ -19,6 +19,11 @@ const WAKE: u32 = 2;
 const TICK: u32 = 3;
 /// Names of those who end the waits of one key that are kept.
 const MOST_NAMES: usize = 8;
+/// Locks that are kept of those that the holders of one waited for.
+const MOST_BEHIND: usize = 4;
+
+/// Sampled waits by mark.
+pub(crate) type Records = BTreeMap<u64, WaitRecord>;
 
 /// What was looked up about futex words.
 #[derive(Debug, Default)]
@@ -64,8 +69,8 @@ pub(crate) fn take_ticks(stacks: &mut WindowStacks) {
 }
 
 /// Waits by mark: what for and how long.
-pub(crate) fn by_mark(records: &[WaitRecord]) -> BTreeMap<u64, (WaitId, u64)> {
-    records.iter().map(|record| (record.id, (record.wait, record.blocked))).collect()
+pub(crate) fn by_mark(records: Vec<WaitRecord>) -> Records {
+    records.into_iter().map(|record| (record.id, record)).collect()
 }
 
 /// Blocked time that a marked wait of this length stands for, in ns.
@@ -79,14 +84,14 @@ fn stands_for(mark: &MarkedStack, blocked: u64) -> f64 {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "estimates, positive")]
 pub(crate) fn weights(
     marked: &[MarkedStack],
-    waits: &BTreeMap<u64, (WaitId, u64)>,
+    waits: &Records,
     objects: &Objects,
     wakers_share: f64,
 ) -> (Vec<StackWeight>, u64) {
     let mut sums = BTreeMap::new();
     let mut orphans = 0;
     for mark in marked {
-        let Some((wait, blocked)) = waits.get(&mark.id) else {
+        let Some(WaitRecord { wait, blocked, .. }) = waits.get(&mark.id) else {
             orphans += 1;
             continue;
         };
@@ -110,16 +115,17 @@ pub(crate) fn weights(
 
 /// For each key the thread that ended most of its waits.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "estimates, positive")]
-pub(crate) fn wakers(
-    marked: &[MarkedStack],
-    waits: &BTreeMap<u64, (WaitId, u64)>,
-    harvest: &Harvest,
-) -> Vec<Waker> {
-    let mut ended: BTreeMap<WaitKey, BTreeMap<u32, f64>> = BTreeMap::new();
+pub(crate) fn wakers(marked: &[MarkedStack], waits: &Records, harvest: &Harvest) -> Vec<Waker> {
+    let mut ended: BTreeMap<WaitKey, Ended> = BTreeMap::new();
     for mark in marked.iter().filter(|mark| mark.kind == WAKE) {
-        let Some((wait, blocked)) = waits.get(&mark.id) else { continue };
-        let by = ended.entry(wait_key(wait, &harvest.objects)).or_default();
-        *by.entry(mark.taken_in).or_default() += stands_for(mark, *blocked);
+        let Some(record) = waits.get(&mark.id) else { continue };
+        let of_key = ended.entry(wait_key(&record.wait, &harvest.objects)).or_default();
+        *of_key.by.entry(mark.taken_in).or_default() += stands_for(mark, record.blocked);
+        let behind = &record.behind;
+        if behind.length > 0 {
+            let waited_for = wait_key(&behind.wait(), &harvest.objects);
+            *of_key.behind.entry(waited_for).or_default() += stands_for(mark, behind.length);
+        }
     }
     let known: BTreeMap<u32, &Thread> =
         harvest.threads.iter().map(|(tid, thread)| (*tid, thread)).collect();
@@ -127,15 +133,35 @@ pub(crate) fn wakers(
         Some(thread) => (name_of(&thread.comm), Some(role_of(u64::from(thread.role)))),
         None => (String::new(), None),
     };
-    let most = |(key, by): (WaitKey, BTreeMap<u32, f64>)| {
+    let most = |(key, Ended { by, behind }): (WaitKey, Ended)| {
         let of: f64 = by.values().sum();
         let by_name = by_name(by.iter().map(|(tid, ended)| (who(*tid), *ended)));
         let (tid, ended) = by.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let (name, role) = who(tid);
         let (ended, of) = (Nanos(ended as u64), Nanos(of as u64));
-        Some(Waker { key, tid, name, role, ended, of, by: by_name })
+        Some(Waker { key, tid, name, role, ended, of, by: by_name, behind: heaviest(behind) })
     };
     ended.into_iter().filter_map(most).collect()
+}
+
+/// Blocked time of one key, in ns.
+#[derive(Default)]
+struct Ended {
+    /// By the thread that ended it.
+    by: BTreeMap<u32, f64>,
+    /// By what that thread waited for itself meanwhile.
+    behind: BTreeMap<WaitKey, f64>,
+}
+
+/// What holders waited for, most first.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "estimates, positive")]
+fn heaviest(behind: BTreeMap<WaitKey, f64>) -> Vec<Behind> {
+    let all = behind.into_iter();
+    let mut all: Vec<Behind> =
+        all.map(|(key, blocked)| Behind { key, blocked: Nanos(blocked as u64) }).collect();
+    all.sort_by(|a, b| b.blocked.cmp(&a.blocked).then_with(|| a.key.cmp(&b.key)));
+    all.truncate(MOST_BEHIND);
+    all
 }
 
 /// Blocked time by the names of those who ended it, most first.
@@ -179,11 +205,23 @@ pub(crate) fn on_cpu(counts: &BTreeMap<StackId, u64>, running: Nanos) -> Vec<Sta
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::reason;
+    use super::super::wire::{self, WaitId, reason};
     use super::*;
 
     fn wait(object: u64) -> WaitId {
         WaitId { comm: [0; 16], object, nr: 202, op: 137, reason: reason::FUTEX, role: 1 }
+    }
+
+    /// Records of waits for word 16, by mark and length.
+    fn records<const N: usize>(waits: [(u64, u64); N]) -> Records {
+        let record = |(id, blocked)| WaitRecord {
+            id,
+            p: 1 << 32,
+            blocked,
+            wait: wait(16),
+            behind: wire::Behind::default(),
+        };
+        by_mark(waits.map(record).to_vec())
     }
 
     fn mark(id: u64, kind: u32, p: u64, stack: u32) -> MarkedStack {
@@ -200,7 +238,7 @@ mod tests {
 
     #[test]
     fn weight_is_length_over_probability() {
-        let waits = BTreeMap::from([(1, (wait(16), 1000)), (2, (wait(16), 3000))]);
+        let waits = records([(1, 1000), (2, 3000)]);
         let marked = [
             mark(1, 1, 1 << 30, 0),
             mark(2, 1, 1 << 32, 0),
@@ -225,7 +263,7 @@ mod tests {
             threads: vec![(45, Thread { comm, ..Thread::default() })],
             ..Harvest::default()
         };
-        let waits = BTreeMap::from([(1, (wait(16), 1000)), (2, (wait(16), 3000))]);
+        let waits = records([(1, 1000), (2, 3000)]);
         let marked = [
             mark(1, 1, 1 << 32, 7),
             mark(1, 2, 1 << 32, 6),
@@ -241,6 +279,23 @@ mod tests {
         assert_eq!(by, [("server", Nanos(3000)), ("", Nanos(1000))]);
         let unknown = wakers(&marked[..2], &waits, &harvest);
         assert_eq!((unknown[0].name.as_str(), unknown[0].role), ("", None));
+    }
+
+    #[test]
+    fn what_holders_waited_for_is_told_in_proportion() {
+        let mut waits = records([(1, 1000), (2, 3000), (3, 500)]);
+        let behind = |object, length| {
+            let WaitId { nr, op, reason, .. } = wait(object);
+            wire::Behind { object, length, nr, op, reason, pad: 0 }
+        };
+        waits.get_mut(&1).unwrap().behind = behind(32, 800);
+        waits.get_mut(&2).unwrap().behind = behind(48, 1000);
+        let marked = [mark(1, 2, 1 << 31, 0), mark(2, 2, 1 << 32, 0), mark(3, 1, 1 << 32, 0)];
+        let found = wakers(&marked, &waits, &Harvest::default());
+        assert_eq!((found.len(), found[0].of), (1, Nanos(5000)), "who ended the third is unknown");
+        let told: Vec<_> = found[0].behind.iter().map(|it| (it.key.object, it.blocked)).collect();
+        assert_eq!(told, [(32, Nanos(1600)), (48, Nanos(1000))]);
+        assert_eq!(found[0].behind[0].key.reason, found[0].key.reason);
     }
 
     #[test]

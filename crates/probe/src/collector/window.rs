@@ -317,6 +317,8 @@ mod tests {
             locks: [0; 4],
             lock_flags: [0; 4],
             parts: [wire::WaitPart::default(); 2],
+            past: wire::PastWait::default(),
+            behind: wire::Behind::default(),
             nr: 202,
             tgid: 7,
             op: 128,

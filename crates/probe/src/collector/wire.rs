@@ -113,6 +113,8 @@ pub(crate) struct Thread {
     pub locks: [u64; 4],
     pub lock_flags: [u32; 4],
     pub parts: [WaitPart; 2],
+    pub past: PastWait,
+    pub behind: Behind,
     pub nr: i32,
     pub tgid: u32,
     pub op: u16,
@@ -162,6 +164,40 @@ pub(crate) struct WaitPart {
     pub reason: u8,
     pub used: u8,
     pub sum: WaitSum,
+}
+
+/// `struct past_wait`: the last wait of a thread for a lock.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PastWait {
+    pub object: u64,
+    pub begin: u64,
+    pub end: u64,
+    pub nr: i32,
+    pub op: u16,
+    pub reason: u8,
+    pub pad: u8,
+}
+
+/// `struct behind`: the part of a wait for a lock in which its holder waited itself.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Behind {
+    pub object: u64,
+    /// ns; 0 where in no part, as far as is known.
+    pub length: u64,
+    pub nr: i32,
+    pub op: u16,
+    pub reason: u8,
+    pub pad: u8,
+}
+
+impl Behind {
+    /// What the holder waited for.
+    pub(crate) fn wait(&self) -> WaitId {
+        let Self { object, nr, op, reason, .. } = *self;
+        WaitId { comm: Comm::default(), object, nr, op, reason, role: 0 }
+    }
 }
 
 /// `struct wait_key`.
@@ -258,6 +294,7 @@ pub(crate) struct WaitRecord {
     pub p: u64,
     pub blocked: u64,
     pub wait: WaitId,
+    pub behind: Behind,
 }
 
 // SAFETY: for each: repr(C), integers and arrays of integers only, and no padding, because the
@@ -285,13 +322,13 @@ mod tests {
     #[test]
     fn no_structure_has_padding() {
         assert_eq!(size_of::<Control>(), 64);
-        assert_eq!(size_of::<Thread>(), 14 * 8 + 16 + 32 + 16 + 2 * 88 + 4 + 4 + 2 + 6);
+        assert_eq!(size_of::<Thread>(), 14 * 8 + 16 + 32 + 16 + 2 * 88 + 32 + 24 + 4 + 4 + 2 + 6);
         assert_eq!(size_of::<WaitId>(), 32);
         assert_eq!(size_of::<WaitSum>(), 72);
         assert_eq!(size_of::<GroupId>(), 24);
         assert_eq!(size_of::<GroupSum>(), 56);
         assert_eq!(size_of::<Core>(), 37 * 8);
-        assert_eq!(size_of::<WaitRecord>(), 56);
+        assert_eq!(size_of::<WaitRecord>(), 80);
     }
 
     #[test]

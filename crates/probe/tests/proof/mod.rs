@@ -5,6 +5,7 @@
 //! those of a machine drawn by chance (`world.rs`); a difference is shrunk to few events.
 
 mod account;
+mod behind;
 mod event;
 mod faults;
 mod host;

@@ -148,6 +148,18 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
             sentence::percent(share)
         );
     }
+    if let Some(share) = wait.behind {
+        text += &format!(
+            "; in {} of these waits its holder waited for another lock, which they are charged to",
+            sentence::percent(share)
+        );
+    }
+    if let Some(share) = wait.from_outer {
+        text += &format!(
+            "; {} of it are waits for other locks, whose holders waited for this one",
+            sentence::percent(share)
+        );
+    }
     if wait.objects > 1 {
         text += &format!("; {} objects", wait.objects);
     }
@@ -187,6 +199,8 @@ mod tests {
                 convoy: (objects > 2).then_some(Ratio(0.27)),
                 after_wake: (objects > 2).then_some(Ratio(0.71)),
                 herd: (objects > 3).then_some(Ratio(0.64)),
+                behind: (objects > 4).then_some(Ratio(0.83)),
+                from_outer: (objects > 5).then_some(Ratio(0.42)),
                 objects,
             };
             Charge::Wait { wait }
@@ -207,6 +221,9 @@ mod tests {
         assert!(!text.contains("convoy") && !text.contains("herd"));
         let own = "threads that it lets go make 64 % of the waits for its lock";
         assert!(said(wait(None, 4)).contains(own) && !both.contains(own));
+        let (outer, inner) = ("in 83 % of these waits its holder waited", "42 % of it are waits");
+        assert!(!said(wait(None, 4)).contains(outer) && said(wait(None, 5)).contains(outer));
+        assert!(!said(wait(None, 5)).contains(inner) && said(wait(None, 6)).contains(inner));
     }
 
     #[test]

@@ -156,6 +156,8 @@ fn lock() -> Cause {
         convoy: None,
         after_wake: None,
         herd: None,
+        behind: None,
+        from_outer: None,
         objects: 2,
     };
     Cause {

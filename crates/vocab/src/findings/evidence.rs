@@ -129,6 +129,14 @@ pub struct WaitEvidence {
     /// Of a condition: the share of the waits for its lock of threads that it has just let go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub herd: Option<Ratio>,
+    /// Of a lock: the share of the waits in which its holder waited for another lock, which are
+    /// charged to that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Ratio>,
+    /// Of a lock: the share of the idle cores that waits for other locks bring, whose holders
+    /// waited for this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_outer: Option<Ratio>,
     /// Objects that are one cause together.
     pub objects: u32,
 }
