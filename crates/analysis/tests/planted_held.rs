@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{Cause, CauseKind};
+use kneepoint_vocab::findings::{Cause, CauseKind, Charge};
 use kneepoint_vocab::*;
 
 fn frames(list: &[(&str, &str)]) -> Vec<Frame> {
@@ -92,6 +92,47 @@ fn a_library_s_function_is_dearer_for_the_lock_that_it_takes_itself() {
     assert_eq!(found[0].kind, CauseKind::Lock, "{found:#?}");
     assert!((found[0].lost.value.0 - 1.1).abs() < 0.03, "{:?}", found[0].lost);
     assert!(found.iter().all(|cause| cause.kind != CauseKind::Function), "{found:#?}");
+}
+
+/// What the kernel does for the library whose lock is first; clients wait inside `library`, which
+/// makes the kernel work on 0.2 cores, and as much again in page faults.
+fn kernel_for(library: &str) -> Option<Cores> {
+    let mut record = inside("__lll_lock_wait_private", "app", 0.4);
+    let wanting = [(library, "libc.so.6"), ("draw", "app"), ("main", "app")];
+    record.stacks[2].frames =
+        frames(&[&[("__lll_lock_wait_private", "libc.so.6")], &wanting[..]].concat());
+    let calls = kernel(&["vma_expand", "__x64_sys_brk", "do_syscall_64"]);
+    record.stacks[1].frames = [calls, frames(&wanting)].concat();
+    let faults = kernel(&["clear_page_erms", "exc_page_fault", "asm_exc_page_fault"]);
+    record.stacks[0].frames = [faults, frames(&wanting[1..])].concat();
+    for trial in &mut record.trials {
+        let on_cpu = trial.facts.iter().find_map(|fact| match fact {
+            Fact::Stack(stack) if stack.kind == StackKind::OnCpu => Some(stack.clone()),
+            _ => None,
+        });
+        let Some(own) = on_cpu else { continue };
+        for kernel in [0, 1] {
+            let weight = Nanos(own.weight.0 / 4);
+            trial.facts.push(Fact::Stack(StackWeight {
+                stack: StackId(kernel),
+                weight,
+                ..own.clone()
+            }));
+        }
+    }
+    match &causes(&record)[0].evidence.charge {
+        Charge::Wait { wait } => wait.library,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_the_kernel_does_for_an_allocator_goes_with_it() {
+    // Of 1.3 cores a sixth is in calls, and a sixth in page faults.
+    let allocator = kernel_for("malloc").unwrap();
+    assert!((allocator.0 - 1.3 / 3.0).abs() < 0.01, "{allocator:?}");
+    let other = kernel_for("rand").unwrap();
+    assert!((other.0 - 1.3 / 6.0).abs() < 0.01, "page faults are not its: {other:?}");
 }
 
 #[test]

@@ -7,10 +7,10 @@ use kneepoint_model::recorded::record;
 use kneepoint_model::sweep::{Sweep, sweep};
 use kneepoint_model::twin::{Change, Twin};
 use kneepoint_vocab::findings::{
-    Altered, CauseKind, Estimate, Findings, LineKind, LockRow, LockTable, Name, NoTwin,
+    Altered, CauseKind, Charge, Estimate, Findings, LineKind, LockRow, LockTable, Name, NoTwin,
     Undetermined,
 };
-use kneepoint_vocab::{Count, Level, Ratio, Seconds};
+use kneepoint_vocab::{Cores, Count, Level, Ratio, Seconds};
 
 /// Five visits to a lock of two thirds of a core's work, with sleeping and waking.
 const LOCKED: &str = r#"
@@ -192,6 +192,28 @@ fn what_next_names_the_first_cause_or_says_why_not() {
     assert!(said.levels.iter().any(|it| it.level.cores == 8));
     findings.ledgers.clear();
     assert_eq!(next(&findings, 2).why_not, Some(NoTwin::NotWatched));
+}
+
+/// What the kernel does for the library that the first lock is in is saved with another one.
+#[test]
+fn another_library_brings_more_than_its_lock_gone() {
+    let mut findings = analysed(LOCKED, &[1, 2, 4, 8]);
+    let brings = |findings: &Findings| {
+        let said = next(findings, 2).what_if;
+        let of = |wanted: fn(&Altered) -> bool| {
+            said.iter().find(|it| wanted(&it.change)).map(|it| it.forecast.ratio.0)
+        };
+        (
+            of(|it| matches!(it, Altered::Without { .. })),
+            of(|it| matches!(it, Altered::Library { .. })),
+        )
+    };
+    assert_eq!(brings(&findings).1, None, "it is in no library");
+    let Charge::Wait { wait } = &mut findings.causes[0].evidence.charge else { panic!("no lock") };
+    wait.library = Some(Cores(0.6));
+    let (gone, library) = brings(&findings);
+    // Of four cores.
+    assert!(library.unwrap() > 1.05 * gone.unwrap(), "{gone:?} {library:?}");
 }
 
 /// On one core nobody waits for the lock, so that no cause tells of it; the census does.

@@ -159,6 +159,8 @@ pub struct Inside {
     pub functions: Vec<String>,
     /// Parts of names of the same.
     pub parts: Vec<String>,
+    /// Whether the library returns memory to the kernel and takes it again.
+    pub gives_memory_back: bool,
 }
 
 /// A lock of a language's runtime: one, whatever words, conditions and functions it is made of.

@@ -167,6 +167,12 @@ pub enum Altered {
         /// The lock.
         lock: String,
     },
+    /// Another implementation of the library that the lock is in: neither the lock nor what the
+    /// kernel does for the library.
+    Library {
+        /// The lock.
+        lock: String,
+    },
     /// The lock is split, and each visit takes one part.
     Split {
         /// The lock.

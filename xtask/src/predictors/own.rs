@@ -4,9 +4,8 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use kneepoint_model::calibrate::{Asked, Observed, Oracle, calibrate};
-use kneepoint_model::twin::Change;
 use kneepoint_report::terminal::next as words;
-use kneepoint_vocab::findings::{NoTwin, TwinForecast};
+use kneepoint_vocab::findings::{Altered, NoTwin, TwinForecast};
 use kneepoint_vocab::{Findings, Level};
 use std::process::Command;
 
@@ -127,7 +126,8 @@ fn compared(name: &str, at: &str, said: &TwinForecast, truth: f64) -> (String, f
     (row, error, low <= truth && truth <= high)
 }
 
-/// Locks that a variant cured: what the twin says of them gone, beside the variant.
+/// Locks that a variant cured: what the twin says of them gone, and of another library where the
+/// lock is in one, beside the variant.
 fn cures(findings: &Findings) -> Result<()> {
     let seen = Observed::of(findings).map_err(none)?;
     let cured = findings.causes.iter().find_map(|cause| {
@@ -135,25 +135,29 @@ fn cures(findings: &Findings) -> Result<()> {
         let lock = seen.locks.iter().find(|lock| lock.name == name)?;
         let effect =
             findings.effects.iter().find(|it| Some(&it.variant) == cause.cured_by.as_ref())?;
-        Some((lock.name.clone(), effect))
+        Some((lock, effect))
     });
     let Some((lock, effect)) = cured else { return Ok(()) };
     let Some(ratio) = effect.ratio else { return Ok(()) };
     let twin = calibrate(&seen, SEED, WORKERS).map_err(none)?;
+    let mut oracle = Oracle::new(&twin, SEED, WORKERS).map_err(none)?;
     let level = findings.effects_at.unwrap_or(findings.focus);
-    let asked = Asked { level, changes: vec![Change::Without(lock)] };
-    let said = Oracle::new(&twin, SEED, WORKERS).and_then(|mut it| it.ask(&asked));
-    let said = said.map_err(none)?;
-    println!(
-        "| {}: {} | {} | {:.2} | {:.2}–{:.2} | {:.2} | {:+.1} % |",
-        findings.recipe,
-        effect.label,
-        level.clients,
-        said.ratio.0,
-        said.ratio_low.0,
-        said.ratio_high.0,
-        ratio.value.0,
-        100.0 * (said.ratio.0 / ratio.value.0 - 1.0)
-    );
+    let gone = Altered::Without { lock: lock.name.clone() };
+    let another = lock.library.map(|_| Altered::Library { lock: lock.name.clone() });
+    for (change, what) in [(Some(gone), "lock gone"), (another, "another library")] {
+        let Some(change) = change else { continue };
+        let said = oracle.ask_change(&change, level.clients).map_err(none)?;
+        println!(
+            "| {}: {}, {what} | {} | {:.2} | {:.2}–{:.2} | {:.2} | {:+.1} % |",
+            findings.recipe,
+            effect.label,
+            level.clients,
+            said.ratio.0,
+            said.ratio_low.0,
+            said.ratio_high.0,
+            ratio.value.0,
+            100.0 * (said.ratio.0 / ratio.value.0 - 1.0)
+        );
+    }
     Ok(())
 }

@@ -338,6 +338,20 @@ fn convoy(row: &Row, balance: &Balance, group: usize) -> Option<Ratio> {
     (several && share >= LEAST_CONVOY && elsewhere < HALF * share).then_some(Ratio(share))
 }
 
+/// Cores that the kernel keeps busy for the library whose lock a group is, where they are worth a
+/// word.
+fn library(context: &Context<'_>, group: usize) -> Option<Cores> {
+    let what = &context.groups.list[group];
+    let known = context.stacks.known;
+    let library = what.path.iter().find(|frame| known.is_inside(frame))?;
+    let (row, busy) = (&context.account.row, context.account.row.system);
+    let evidence = Evidence::new(context.slices, context.stacks);
+    let share =
+        evidence.in_kernel_for(library).filter(|_| row.profile.iter().sum::<f64>() > 0.0)?;
+    let cores = share * busy;
+    (cores >= LEAST_WORK * context.account.balance.total).then(|| Cores(finite(cores)))
+}
+
 fn wait_evidence(
     context: &Context<'_>,
     group: usize,
@@ -366,6 +380,7 @@ fn wait_evidence(
         behind: behind::inner(&context.account.row, group)
             .map(|(_, share)| Ratio(finite(share)))
             .filter(|share| share.0 >= LEAST_BEHIND),
+        library: library(context, group),
         from_outer: Some(quotient(balance.from_outer[group], balance.idle[group]))
             .filter(|share| *share >= LEAST_BEHIND)
             .map(|share| Ratio(finite(share))),

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::flame::Flame;
 use crate::frames::names::in_kernel;
-use crate::frames::naming::machinery;
+use crate::frames::naming::{machinery, naming_frames};
 use crate::frames::stacks::{Stacks, kernel_entry};
 use crate::ledgers::slices::{Functions, Slice};
 use crate::number::{count, quotient, seconds};
@@ -153,6 +153,28 @@ impl<'a> Evidence<'a> {
         let all: f64 = shares.values().sum();
         shares.values_mut().for_each(|share| *share = quotient(*share, all));
         shares
+    }
+
+    /// The part of the weight on a core that the kernel does for a library: in calls that it makes
+    /// and, where it gives memory back and takes it again, in page faults. None where no stack was
+    /// taken on a core.
+    pub(crate) fn in_kernel_for(&self, library: &str) -> Option<f64> {
+        let known = self.stacks.known;
+        let is_for_it = |frames: &[Frame]| {
+            let in_kernel: Vec<&Frame> = frames.iter().filter(|frame| in_kernel(frame)).collect();
+            let faults = || in_kernel.iter().any(|frame| known.is_page_fault(&frame.function));
+            !in_kernel.is_empty()
+                && ((known.gives_memory_back(library) && faults())
+                    || naming_frames(known, frames).first().is_some_and(|name| name == library))
+        };
+        let (mut all, mut own) = (0.0, 0.0);
+        for stack in self.chosen(|_, stack| stack.kind == StackKind::OnCpu) {
+            all += seconds(stack.weight);
+            if is_for_it(self.stacks.frames(stack.stack)) {
+                own += seconds(stack.weight);
+            }
+        }
+        (all > 0.0).then(|| quotient(own, all))
     }
 
     fn waits(&self, groups: &Groups, group: usize) -> impl Iterator<Item = &'a Wait> {

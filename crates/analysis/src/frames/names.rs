@@ -122,6 +122,17 @@ impl Catalogue {
         known(&self.0.inside, bare)
     }
 
+    /// Whether a lock inside a library is that of one which returns memory to the kernel and takes
+    /// it again.
+    pub(crate) fn gives_memory_back(self, inside: &str) -> bool {
+        self.0.inside.iter().any(|known| known.name == inside && known.gives_memory_back)
+    }
+
+    /// Whether a lock inside a library is called so.
+    pub(crate) fn is_inside(self, name: &str) -> bool {
+        self.0.inside.iter().any(|known| known.name == name)
+    }
+
     /// The lock of a language's runtime that the function takes, gives or sleeps for.
     pub(crate) fn runtime(self, function: &str) -> Option<&'static str> {
         let bare = function.split(['(', ' ']).next().unwrap_or(function);
@@ -439,6 +450,8 @@ mod tests {
         assert_eq!(known().inside("__random"), Some("random"));
         assert_eq!(known().inside("__GI___dl_iterate_phdr"), Some("dl_iterate_phdr"));
         assert_eq!(known().inside("qsort"), None);
+        assert!(known().is_inside("random") && !known().is_inside("qsort"));
+        assert!(known().gives_memory_back("malloc") && !known().gives_memory_back("random"));
         assert_eq!(known().runtime("take_gil"), Some("Python interpreter lock"));
         assert_eq!(known().runtime("runtime.notesleep"), Some("Go scheduler"));
         assert_eq!(known().runtime("main.work"), None);

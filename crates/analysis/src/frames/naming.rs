@@ -13,6 +13,8 @@ use kneepoint_vocab::Frame;
 const OWN: f64 = 1.0;
 const OF_STANDARD: f64 = 1e-3;
 const STAND_IN: f64 = 1e-6;
+/// Functions without a name that are told of a stack.
+const WITHOUT_NAMES: usize = 3;
 
 /// The word for a lock whose stacks do not tell which kind it is.
 pub(crate) const LOCK: &str = "lock";
@@ -42,36 +44,24 @@ pub(crate) fn naming(known: Catalogue, frames: &[Frame]) -> (Vec<String>, f64) {
         return (std::iter::once(name).chain(callers).map(str::to_owned).collect(), OWN);
     }
     let user = || frames.iter().filter(|frame| !in_kernel(frame));
-    let (mut names, mut standard) = (Vec::<String>::new(), Vec::new());
-    let mut add = |name: String| {
-        if names.last() != Some(&name) {
-            names.push(name);
-        }
-    };
-    let library = user().take_while(|frame| known.in_c_library(frame)).collect::<Vec<_>>();
-    let mut is_known = false;
-    for name in library.iter().filter_map(|frame| known.inside(&frame.function)) {
-        add(name.to_owned());
-        is_known = true;
-    }
-    let caller =
-        user().find(|frame| !known.in_c_library(frame)).map(|frame| frame.function.as_str());
-    if let Some(name) = inside_c_library(known, &library, caller).filter(|_| !is_known) {
-        add(name);
-    }
+    let of_library = of_c_library(known, frames);
+    let (mut own, mut standard) = (Vec::<String>::new(), Vec::new());
     for frame in user().filter(|frame| !known.in_c_library(frame)) {
         if let Some(name) = known.runtime(&frame.function) {
-            add(name.to_owned());
+            own.push(name.to_owned());
         } else if !known.is_plumbing(bare(frame)) && !is_unnamed(&frame.function) {
-            if known.is_standard(&frame.function) {
-                standard.push(frame.function.clone());
-            } else {
-                add(frame.function.clone());
-            }
+            let list = if known.is_standard(&frame.function) { &mut standard } else { &mut own };
+            list.push(frame.function.clone());
         }
     }
+    if own.is_empty() && standard.is_empty() {
+        own = without_names(known, frames);
+    }
+    let is_told = !of_library.is_empty() || own.first().is_some_and(|name| !is_unnamed(name));
+    let mut names = [of_library, own].concat();
+    names.dedup();
     if !names.is_empty() {
-        return (names, OWN);
+        return (names, if is_told { OWN } else { STAND_IN });
     }
     if !standard.is_empty() {
         return (standard, OF_STANDARD);
@@ -79,6 +69,30 @@ pub(crate) fn naming(known: Catalogue, frames: &[Frame]) -> (Vec<String>, f64) {
     let stands_in =
         user().find(|frame| !known.in_c_library(frame) && !known.is_scaffold(&frame.function));
     (stands_in.map(|frame| frame.function.clone()).into_iter().collect(), STAND_IN)
+}
+
+/// What the C library's innermost frames show: known locks inside it by what they guard, others by
+/// the function that was called.
+fn of_c_library(known: Catalogue, frames: &[Frame]) -> Vec<String> {
+    let user = || frames.iter().filter(|frame| !in_kernel(frame));
+    let library = user().take_while(|frame| known.in_c_library(frame)).collect::<Vec<_>>();
+    let inside = library.iter().filter_map(|frame| known.inside(&frame.function));
+    let names: Vec<String> = inside.map(str::to_owned).collect();
+    if !names.is_empty() {
+        return names;
+    }
+    let caller = user().find(|frame| !known.in_c_library(frame));
+    let caller = caller.map(|frame| frame.function.as_str());
+    inside_c_library(known, &library, caller).into_iter().collect()
+}
+
+/// The innermost functions of a program of which nothing but the address is known, unless one with
+/// a name stands before them. Code without a file has no lasting address.
+fn without_names(known: Catalogue, frames: &[Frame]) -> Vec<String> {
+    let user = frames.iter().filter(|frame| !in_kernel(frame) && !known.in_c_library(frame));
+    let unnamed = user.take_while(|frame| is_unnamed(&frame.function));
+    let lasting = unnamed.filter(|frame| !frame.module.starts_with('['));
+    lasting.take(WITHOUT_NAMES).map(|frame| frame.function.clone()).collect()
 }
 
 /// The function without the name of the program's own crate: in a program called `rwlock` a
@@ -419,6 +433,19 @@ mod tests {
             naming_frames(known(), &by("PyThread_acquire_lock_timed"))[0],
             "PyThread_acquire_lock_timed"
         );
+    }
+
+    #[test]
+    fn a_stripped_program_s_functions_go_by_their_addresses() {
+        let own = [("app+0x1c70", "app"), ("app+0x1970", "app")];
+        let asks = stack(&[&[("recv", "libc.so.6")], &own[..]].concat());
+        assert_eq!(naming_frames(known(), &asks), ["recv", "app+0x1c70", "app+0x1970"]);
+        let lock = stack(&[&[("__lll_lock_wait", "libc.so.6")], &own[..]].concat());
+        assert_eq!(naming_frames(known(), &lock), ["app+0x1c70", "app+0x1970"]);
+        let named = stack(&[&[("recv", "libc.so.6")], &own[..], &[("serve", "app")]].concat());
+        assert_eq!(naming_frames(known(), &named), ["recv", "serve"]);
+        let jit = [("recv", "libc.so.6"), ("[anonymous]+0x9250", "[anonymous]")];
+        assert_eq!(naming_frames(known(), &stack(&jit)), ["recv"]);
     }
 
     #[test]

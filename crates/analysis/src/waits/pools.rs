@@ -84,7 +84,7 @@ pub(crate) fn limited(record: &RunRecord) -> (Cow<'_, RunRecord>, Pools) {
     let mut names: BTreeMap<&Caller, String> = BTreeMap::new();
     for caller in callers {
         let Some(permits) = permits(&record.trials, &words, caller) else { continue };
-        if caller.condition && !(permits >= SEVERAL && by_clients(&record.trials, &words, caller)) {
+        if !is_pool(caller, permits, || by_clients(&record.trials, &words, caller)) {
             continue;
         }
         let limit = Name::PoolLimit { permits, taken_in: caller.function.clone() };
@@ -99,6 +99,12 @@ pub(crate) fn limited(record: &RunRecord) -> (Cow<'_, RunRecord>, Pools) {
         charge(trial, &words, &names, &pools);
     }
     (Cow::Owned(record), pools)
+}
+
+/// Whether so many permits make a pool: one permit behind a condition looks like waiting for work
+/// or for one that is late, and so does a condition that others than clients end the waits at.
+fn is_pool(caller: &Caller, permits: u64, by_clients: impl FnOnce() -> bool) -> bool {
+    !caller.condition || (permits >= SEVERAL && by_clients())
 }
 
 fn word(trial: &TrialRecord, key: &WaitKey) -> Word {
@@ -397,6 +403,14 @@ mod tests {
         };
         assert!(by(ThreadRole::Client));
         assert!(!by(ThreadRole::Other), "they wait for work");
+    }
+
+    #[test]
+    fn a_condition_is_a_pool_s_with_two_permits_that_clients_give_back() {
+        assert!(is_pool(&caller(true), 2, || true));
+        assert!(!is_pool(&caller(true), 1, || true), "one may be late");
+        assert!(!is_pool(&caller(true), 2, || false), "others end the waits");
+        assert!(is_pool(&caller(false), 1, || false), "a semaphore of one permit is one");
     }
 
     #[test]

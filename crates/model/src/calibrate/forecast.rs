@@ -6,7 +6,7 @@
 //! levels were kept from the calibration (docs/prediction.md).
 
 use super::failed;
-use super::fit::{Calibrated, parse};
+use super::fit::{Calibrated, batch, parse};
 use super::observed::Observed;
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
@@ -70,8 +70,9 @@ pub struct Tried {
 #[derive(Debug)]
 pub struct Oracle<'a> {
     of: &'a Calibrated,
-    /// With the best parameters, then with others that fit as well.
-    twins: Vec<Twin>,
+    /// With the best parameters, then with others that fit as well; and operations of a batch of
+    /// each.
+    twins: Vec<(Twin, u64)>,
     /// Answers for the system as it is, by clients.
     plain: BTreeMap<u32, Vec<f64>>,
     seed: u64,
@@ -86,7 +87,8 @@ impl<'a> Oracle<'a> {
     pub fn new(of: &'a Calibrated, seed: u64, workers: usize) -> Result<Self, NoTwin> {
         usable(of)?;
         let sets = std::iter::once(&of.best).chain(&of.others);
-        let twins = sets.map(|set| parse(&of.observed, set)).collect::<Result<_, _>>()?;
+        let twins = sets.map(|set| Ok((parse(&of.observed, set)?, batch(set, BATCH))));
+        let twins = twins.collect::<Result<_, _>>()?;
         Ok(Self { of, twins, plain: BTreeMap::new(), seed, workers })
     }
 
@@ -110,7 +112,7 @@ impl<'a> Oracle<'a> {
             // Whether the CPU that crowding adds goes with the lock is not known: both are tried.
             // A cause pays for the CPU that its waits bring, so that it goes is the better guess.
             let mut eased = self.twins[0].clone();
-            eased.cores.crowding.clear();
+            eased.0.cores.crowding.clear();
             changed.insert(0, self.answers(asked, &[eased])?[0]);
             base.insert(0, base[0]);
         }
@@ -126,6 +128,15 @@ impl<'a> Oracle<'a> {
         let wide = error(&changed);
         let narrow = if same { 0.0 } else { error(&ratios) };
         Ok(forecast(asked.level, (changed[0], wide), (ratios[0], narrow)))
+    }
+
+    /// What the twin answers to one of the usual cures, at so many clients.
+    ///
+    /// # Errors
+    /// As [`Oracle::ask`].
+    pub fn ask_change(&mut self, change: &Altered, clients: u32) -> Result<TwinForecast, NoTwin> {
+        let asked = asked(&self.of.observed, change, clients);
+        self.ask(&asked)
     }
 
     /// What the twin answers for the system as it is, times what a variant brought where it was
@@ -154,11 +165,11 @@ impl<'a> Oracle<'a> {
 
     /// Throughput that each of these twins gives, the best first, with the changes: its mean over
     /// the seeds.
-    fn answers(&self, asked: &Asked, twins: &[Twin]) -> Result<Vec<f64>, NoTwin> {
+    fn answers(&self, asked: &Asked, twins: &[(Twin, u64)]) -> Result<Vec<f64>, NoTwin> {
         let Level { clients, cores } = asked.level;
         let wanted = Wanted { clients: Some(clients), cores: Some(cores) };
         let mut compiled = Vec::with_capacity(twins.len());
-        for twin in twins {
+        for (twin, _) in twins {
             let mut own = twin.clone();
             for change in &asked.changes {
                 own = own.with(change).map_err(failed)?;
@@ -169,7 +180,7 @@ impl<'a> Oracle<'a> {
             seed: seed_of(self.seed, number),
             precision: Ratio(if set == 0 { PRECISION } else { PRECISION_OF_OTHERS }),
             budget: EVENTS + EVENTS_OF_CLIENT * u64::from(clients),
-            batch: BATCH,
+            batch: twins[set].1,
             ..Settings::default()
         };
         let jobs: Vec<Replicated<'_>> = compiled
@@ -205,8 +216,10 @@ fn near(seen: &Observed, asked: &Asked) -> Result<(), NoTwin> {
     Ok(())
 }
 
+/// Whether locks go and nothing is known of the CPU that goes with them.
 fn without(asked: &Asked) -> bool {
-    asked.changes.iter().any(|change| matches!(change, Change::Without(_)))
+    let is_known = asked.changes.iter().any(|change| matches!(change, Change::Speed(_)));
+    !is_known && asked.changes.iter().any(|change| matches!(change, Change::Without(_)))
 }
 
 /// Whether the twin does at the upper levels what the system did.
@@ -231,10 +244,13 @@ pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>,
     let seen = &oracle.of.observed;
     let mut wanted = Vec::new();
     for lock in seen.locks.iter().filter(|lock| lock.waits > 0.0) {
-        let lock = || lock.name.clone();
-        wanted.push(Altered::Without { lock: lock() });
-        wanted.push(Altered::Split { lock: lock(), parts: PARTS });
-        wanted.push(Altered::Queued { lock: lock() });
+        let name = || lock.name.clone();
+        wanted.push(Altered::Without { lock: name() });
+        if lock.library.is_some() {
+            wanted.push(Altered::Library { lock: name() });
+        }
+        wanted.push(Altered::Split { lock: name(), parts: PARTS });
+        wanted.push(Altered::Queued { lock: name() });
     }
     for (cause, _) in &seen.cpu {
         wanted.push(Altered::Saved { cause: cause.clone() });
@@ -243,7 +259,7 @@ pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>,
     wanted.push(Altered::Cores { cores: 2 * seen.cores });
     let mut all = Vec::new();
     for change in wanted {
-        let forecast = oracle.ask(&asked(seen, &change, clients))?;
+        let forecast = oracle.ask_change(&change, clients)?;
         let first_cause = match &change {
             Altered::Without { lock: name } | Altered::Saved { cause: name } => {
                 seen.first_cause.as_ref() == Some(name)
@@ -263,10 +279,13 @@ fn asked(seen: &Observed, change: &Altered, clients: u32) -> Asked {
         Altered::Without { lock } => vec![Change::Without(lock.clone())],
         Altered::Split { lock, parts } => vec![Change::Split(lock.clone(), *parts)],
         Altered::Queued { lock } => vec![Change::Kind(lock.clone(), LockType::Mcs)],
+        Altered::Library { lock } => {
+            let own = seen.locks.iter().find(|it| it.name == *lock).and_then(|it| it.library);
+            vec![Change::Without(lock.clone()), saved(own.map_or(0.0, |part| part.0))]
+        }
         Altered::Saved { cause } => {
-            // CPU that falls by a part takes as long as on cores that are faster in proportion.
             let part = seen.cpu.iter().find(|(name, _)| name == cause).map_or(0.0, |it| it.1.0);
-            vec![Change::Speed(1.0 / (1.0 - part.clamp(0.0, 0.95)))]
+            vec![saved(part)]
         }
         Altered::Faster { factor } => vec![Change::Speed(factor.0)],
         Altered::Cores { cores } => {
@@ -275,6 +294,11 @@ fn asked(seen: &Observed, change: &Altered, clients: u32) -> Asked {
         }
     };
     Asked { level, changes }
+}
+
+/// A part of the CPU saved: it takes as long then as on cores that are faster in proportion.
+fn saved(part: f64) -> Change {
+    Change::Speed(1.0 / (1.0 - part.clamp(0.0, 0.95)))
 }
 
 /// What next: the twin of a run, calibrated, and what it says of changes at the level where causes

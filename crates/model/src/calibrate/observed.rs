@@ -2,7 +2,7 @@
 //! it waits for.
 
 use kneepoint_vocab::findings::{
-    Cause, CauseKind, CurvePoint, LevelLedger, LineKind, LockRow, NoTwin,
+    Cause, CauseKind, Charge, CurvePoint, LevelLedger, LineKind, LockRow, NoTwin,
 };
 use kneepoint_vocab::{Cores, Findings, PerSecond, Ratio, Seconds};
 
@@ -73,6 +73,8 @@ pub struct ObservedLock {
     pub waits: f64,
     /// CPU for one wait: sleeping, waking and the switches.
     pub wait_cpu: Seconds,
+    /// The part of the CPU that the kernel does for the library which the lock is in.
+    pub library: Option<Ratio>,
     /// What a census counted of it, where that is what an operation does: no reader shares it, and
     /// it is one.
     pub counted: Option<CountedLock>,
@@ -127,7 +129,11 @@ impl Observed {
                 });
                 let cpu = index.map_or(0.0, |index| levels[index].lock_cpu[number].0).max(0.0);
                 let wait_cpu = Seconds(if waits > 0.0 { cpu / waits } else { 0.0 });
-                ObservedLock { name: lock.name.clone(), waits, wait_cpu, counted: lock.counted }
+                let library = lock.cause.zip(at_focus).and_then(|(cause, (_, ledger))| {
+                    Some(Ratio(library(cause)?.0 / busy(ledger).0.max(f64::MIN_POSITIVE)))
+                });
+                let name = lock.name.clone();
+                ObservedLock { name, waits, wait_cpu, library, counted: lock.counted }
             })
             .collect();
         let generated = levels.iter().any(|level| level.generator.0 > 0.02 * level.demand.0);
@@ -218,6 +224,14 @@ fn locks_of<'a>(
         all.push(Taken { name: row.name.to_string(), cause: None, counted: Some(held) });
     }
     all
+}
+
+/// Cores that the kernel keeps busy for the library which a cause's lock is in.
+fn library(cause: &Cause) -> Option<Cores> {
+    match &cause.evidence.charge {
+        Charge::Wait { wait } => wait.library,
+        _ => None,
+    }
 }
 
 /// Whether a lock that was counted is this cause.

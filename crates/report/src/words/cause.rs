@@ -160,6 +160,10 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
             sentence::percent(share)
         );
     }
+    if let Some(cores) = wait.library {
+        text +=
+            &format!("; the kernel is busy for its library on {} cores", sentence::quantity(cores));
+    }
     if wait.objects > 1 {
         text += &format!("; {} objects", wait.objects);
     }
@@ -201,6 +205,7 @@ mod tests {
                 herd: (objects > 3).then_some(Ratio(0.64)),
                 behind: (objects > 4).then_some(Ratio(0.83)),
                 from_outer: (objects > 5).then_some(Ratio(0.42)),
+                library: (objects > 6).then_some(Cores(0.3)),
                 objects,
             };
             Charge::Wait { wait }
@@ -224,6 +229,8 @@ mod tests {
         let (outer, inner) = ("in 83 % of these waits its holder waited", "42 % of it are waits");
         assert!(!said(wait(None, 4)).contains(outer) && said(wait(None, 5)).contains(outer));
         assert!(!said(wait(None, 5)).contains(inner) && said(wait(None, 6)).contains(inner));
+        let library = "the kernel is busy for its library on 0.3 cores";
+        assert!(!said(wait(None, 6)).contains(library) && said(wait(None, 7)).contains(library));
     }
 
     #[test]

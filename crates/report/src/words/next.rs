@@ -8,6 +8,9 @@ use kneepoint_vocab::{PerSecond, Ratio};
 pub(crate) fn altered(change: &Altered) -> String {
     match change {
         Altered::Without { lock } => format!("without {lock}"),
+        Altered::Library { lock } => {
+            format!("another library for {lock}, without its system calls")
+        }
         Altered::Split { lock, parts } => format!("{lock} split in {parts}"),
         Altered::Queued { lock } => format!("{lock} as an MCS lock"),
         Altered::Saved { cause } => format!("without the CPU of {cause}"),

@@ -158,6 +158,7 @@ fn lock() -> Cause {
         herd: None,
         behind: None,
         from_outer: None,
+        library: None,
         objects: 2,
     };
     Cause {

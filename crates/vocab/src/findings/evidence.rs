@@ -137,6 +137,10 @@ pub struct WaitEvidence {
     /// waited for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_outer: Option<Ratio>,
+    /// Of a lock inside a library: cores that the kernel keeps busy for that library, and that
+    /// another implementation need not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<Cores>,
     /// Objects that are one cause together.
     pub objects: u32,
 }
