@@ -12,8 +12,13 @@ use crate::twin::{Twin, Wanted};
 use kneepoint_vocab::Ratio;
 use kneepoint_vocab::findings::{NoTwin, Residual, Undetermined};
 
-/// Events that one simulated level may take.
+/// Events that one simulated level may take,
 const EVENTS: u64 = 1_000_000;
+/// in the search, whose neighbours have the same seeds,
+const EVENTS_OF_SEARCH: u64 = 200_000;
+/// and on the grid, of which only the best points matter: they are looked at again.
+const EVENTS_OF_GRID: u64 = 100_000;
+const AGAIN: usize = 4;
 const EVENTS_OF_CLIENT: u64 = 2_000;
 /// Precision of one simulated level.
 const PRECISION: f64 = 0.03;
@@ -116,15 +121,9 @@ pub(super) fn parse(seen: &Observed, own: &Parameters) -> Result<Twin, NoTwin> {
 /// # Errors
 /// What the run lacks.
 pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrated, NoTwin> {
-    let fitting = Fitting { seen, seed, workers, order: telling(seen) };
-    let mut tried: Vec<(Vec<f64>, f64)> = Vec::new();
-    let mut least = f64::INFINITY;
-    for point in fitting.grid() {
-        let cost = fitting.cost(&point, least + AS_GOOD);
-        least = least.min(cost);
-        tried.push((point, cost));
-    }
-    tried.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let events = EVENTS_OF_SEARCH;
+    let fitting = Fitting { seen, seed, workers, events, order: telling(seen) };
+    let mut tried = fitting.best_of_grid();
     if !tried.first().is_some_and(|(_, cost)| cost.is_finite()) {
         return Err(NoTwin::NoStructure);
     }
@@ -136,7 +135,7 @@ pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrate
     let open = fitting.open(&best, &as_good);
     let others = spread(&best, &as_good).into_iter().map(|it| fitting.parameters(it)).collect();
     let own = fitting.parameters(&best);
-    let outcomes = fitting.outcomes(&own)?;
+    let outcomes = Fitting { events: EVENTS, ..fitting }.outcomes(&own)?;
     let residuals: Vec<Residual> = (seen.levels.iter().zip(outcomes))
         .map(|(level, outcome)| Residual {
             clients: level.clients,
@@ -174,6 +173,8 @@ struct Fitting<'a> {
     seen: &'a Observed,
     seed: u64,
     workers: usize,
+    /// Events of one simulated level at most.
+    events: u64,
     /// Places of the levels, those first that tell sets of parameters apart soonest.
     order: Vec<usize>,
 }
@@ -238,6 +239,25 @@ impl Fitting<'_> {
         all
     }
 
+    /// The best points of the grid, each with its cost, the best first.
+    fn best_of_grid(&self) -> Vec<(Vec<f64>, f64)> {
+        let quick = Fitting { events: EVENTS_OF_GRID, order: self.order.clone(), ..*self };
+        let mut tried: Vec<(Vec<f64>, f64)> = Vec::new();
+        let mut least = f64::INFINITY;
+        for point in self.grid() {
+            let cost = quick.cost(&point, least + AS_GOOD);
+            least = least.min(cost);
+            tried.push((point, cost));
+        }
+        tried.sort_by(|a, b| a.1.total_cmp(&b.1));
+        tried.truncate(AGAIN);
+        for (point, cost) in &mut tried {
+            *cost = self.cost(point, f64::INFINITY);
+        }
+        tried.sort_by(|a, b| a.1.total_cmp(&b.1));
+        tried
+    }
+
     /// The twin with these parameters, at every level.
     fn compiled(&self, own: &Parameters) -> Result<Vec<Compiled>, NoTwin> {
         let twin = parse(self.seen, own)?;
@@ -260,7 +280,7 @@ impl Fitting<'_> {
             let settings = Settings {
                 seed: seed_of(self.seed, place as u64),
                 precision: Ratio(PRECISION),
-                budget: EVENTS + EVENTS_OF_CLIENT * clients,
+                budget: self.events + EVENTS_OF_CLIENT * clients,
                 batch,
                 ..Settings::default()
             };
