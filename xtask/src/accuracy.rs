@@ -144,7 +144,7 @@ fn report(options: &Options, specimens: &[Specimen], scored: &[Scored]) -> Resul
     let (count, tables) = match &options.scores {
         Some(path) => {
             let all = kept::add(path, options.seed, scored)?;
-            (all.len(), tables::of_versions(&all))
+            (kept::newest(&all).len(), tables::of_versions(&all))
         }
         None => (scored.len(), tables::all(scored)),
     };

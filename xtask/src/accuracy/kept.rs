@@ -48,6 +48,13 @@ fn read(path: &Path) -> Result<Vec<KeptScore>> {
     text.lines().enumerate().map(score_of).collect()
 }
 
+/// The scores of the version that was scored last.
+pub(super) fn newest(kept: &[KeptScore]) -> Vec<Scored> {
+    let last = kept.last().map(|one| one.commit.as_str());
+    let newest = kept.iter().filter(|one| Some(one.commit.as_str()) == last);
+    newest.map(|one| one.scored.clone()).collect()
+}
+
 /// The commit that is checked out; *unknown* where there is no repository.
 fn commit() -> String {
     let git = |words: &[&str]| {

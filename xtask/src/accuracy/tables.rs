@@ -1,6 +1,6 @@
 //! Tables of scores: by family, by form of build, and what is taken for what.
 
-use super::kept::KeptScore;
+use super::kept::{KeptScore, newest};
 use super::score::{Marks, Outcome, Scored};
 use super::tools::Tool;
 use kneepoint_stats::interval::median;
@@ -13,24 +13,30 @@ const HEAD: &str = "runs | void | failed | top 1 | top 3 | kind | place | share 
 
 /// Every table, as Markdown.
 pub(super) fn all(scored: &[Scored]) -> String {
+    judged(scored) + &beside_tools(scored)
+}
+
+/// The tables of Kneepoint alone.
+fn judged(scored: &[Scored]) -> String {
     let every: BTreeMap<&str, Vec<&Scored>> = BTreeMap::from([("all", scored.iter().collect())]);
     let mut text = scores("family", &grouped(scored, |one| &one.family), &every);
     text.push('\n');
     text.push_str(&scores("build", &grouped(scored, |one| &one.form), &BTreeMap::new()));
     text.push('\n');
     text.push_str(&confusion(scored));
-    text.push_str(&beside_tools(scored));
     text
 }
 
-/// The same of scores that have added up, and what each version's are.
+/// The same of scores that have added up: of the version that was scored last, a line for each
+/// version, and what other tools show on the runs of any.
 pub(super) fn of_versions(kept: &[KeptScore]) -> String {
-    let scored: Vec<Scored> = kept.iter().map(|one| one.scored.clone()).collect();
+    let every: Vec<Scored> = kept.iter().map(|one| one.scored.clone()).collect();
     let mut versions: BTreeMap<&str, Vec<&Scored>> = BTreeMap::new();
     for one in kept {
         versions.entry(&one.commit).or_default().push(&one.scored);
     }
-    format!("{}\n{}", all(&scored), scores("commit", &versions, &BTreeMap::new()))
+    let by_commit = scores("commit", &versions, &BTreeMap::new());
+    format!("{}\n{by_commit}{}", judged(&newest(kept)), beside_tools(&every))
 }
 
 /// How often Kneepoint and other tools show a planted place first, where these were tried.
@@ -278,7 +284,7 @@ mod tests {
         let kept =
             kept.map(|(scored, commit)| KeptScore { commit: commit.to_owned(), seed: 1, scored });
         let text = of_versions(&kept.collect::<Vec<_>>());
-        assert!(text.contains("| all | 6 | 1 | 1 | 33 % |"), "{text}");
+        assert!(text.contains("| all | 2 | 0 | 0 |  |"), "{text}");
         assert!(text.contains("| a1 | 4 | 1 | 1 | 33 % |"), "{text}");
         assert!(text.contains("| b2 | 2 | 0 | 0 |  |"), "{text}");
     }
