@@ -4,7 +4,7 @@ mod common;
 
 use common::{Cell, empty, locked, polling, sweep};
 use kneepoint_analysis::analyse;
-use kneepoint_vocab::findings::{ChainLink, ChainNode, HolderState};
+use kneepoint_vocab::findings::{Cause, ChainLink, ChainNode, Charge, HolderState};
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::*;
 
@@ -123,6 +123,75 @@ fn a_thread_that_answers_is_followed_to_its_device_and_not_to_its_idle_time() {
     near(device, 1.1);
     assert_eq!((office.next.len(), device.next.len()), (2, 0), "{office:#?}");
     assert!(adds_up(&first));
+}
+
+/// Clients that wait for one lock, whose holder waits for another one in `behind` of ten parts of
+/// these waits.
+fn nested(behind: u64) -> Vec<Cause> {
+    let mut record = empty(&[1, 4], 4);
+    sweep(&mut record, 5, locked);
+    let inner = StackId(u32::try_from(record.stacks.len()).expect("a few stacks"));
+    let frames = ["__lll_lock_wait", "pthread_mutex_lock", "post", "main"].map(|function| Frame {
+        function: function.to_owned(),
+        module: if function == "post" { "app" } else { "libc.so.6" }.to_owned(),
+    });
+    let stack = StackRecord { id: inner, frames: frames.to_vec(), ..record.stacks[0].clone() };
+    record.stacks.push(stack);
+    for trial in &mut record.trials {
+        // As the collector writes it down; that it is a lock is judged later.
+        let reason = WaitReason::Futex { operation: 128, timed: false };
+        let key = WaitKey { reason, ..common::key(0x9_0000 + u64::from(trial.id.start) * 0x100) };
+        let role = ThreadRole::Client;
+        let mut of_outer = ended(lock(trial), &[("client", Some(role), 10)]);
+        if let Fact::Waker(waker) = &mut of_outer {
+            waker.behind = vec![Behind { key: key.clone(), blocked: Nanos(behind) }];
+        }
+        let blocked = Nanos(50_000_000);
+        trial.facts.extend([
+            of_outer,
+            Fact::Stack(StackWeight {
+                kind: StackKind::OffCpu,
+                stack: inner,
+                wait: Some(key.clone()),
+                weight: blocked,
+                count: 10,
+            }),
+            Fact::Wait(Wait {
+                role,
+                name: "client".to_owned(),
+                key,
+                blocked,
+                count: 10,
+                longest: Nanos(1000),
+                idle_charged: Nanos(0),
+                holders: Holders::default(),
+            }),
+        ]);
+    }
+    analyse(&record).causes
+}
+
+#[test]
+fn who_waits_for_an_outer_lock_waits_for_the_inner_one() {
+    let lost = |causes: &[Cause], name: &str| {
+        let cause = causes.iter().find(|cause| cause.name.to_string().contains(name));
+        cause.map_or(0.0, |cause| cause.lost.value.0)
+    };
+    let (apart, within) = (nested(0), nested(8));
+    let (outer, inner) = ("sqlite3BtreeEnter", "post");
+    let idle = lost(&apart, outer);
+    assert!(idle > 1.0 && lost(&apart, inner) < 0.1, "{apart:#?}");
+    assert!((lost(&within, outer) + lost(&within, inner) - idle).abs() < 0.1, "{within:#?}");
+    assert!(within[0].name.to_string().contains(inner), "{within:#?}");
+    assert!(apart.iter().all(|cause| cause.follows_from.is_none()), "{apart:#?}");
+    assert_eq!(within[1].follows_from.as_ref(), Some(&within[0].id));
+    let wait = |cause: &Cause| match &cause.evidence.charge {
+        Charge::Wait { wait } => *wait,
+        other => panic!("{other:?}"),
+    };
+    assert!((wait(&within[1]).behind.unwrap().0 - 0.8).abs() < 1e-9, "{:?}", wait(&within[1]));
+    assert!(wait(&within[0]).from_outer.unwrap().0 > 0.9, "{:?}", wait(&within[0]));
+    assert_eq!((wait(&apart[0]).behind, wait(&apart[0]).from_outer), (None, None));
 }
 
 #[test]

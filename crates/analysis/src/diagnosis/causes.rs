@@ -129,12 +129,12 @@ fn lock_beside(context: &Context<'_>, losses: &[Loss], at: usize) -> Option<usiz
     })
 }
 
-/// The lock that the holders of the lock at `at` wait for in most of its waits.
+/// The lock that the holders of the lock at `at` wait for in most of its waits, if it costs more.
 fn lock_inside(context: &Context<'_>, losses: &[Loss], at: usize) -> Option<usize> {
     let Slot::Group(group) = losses[at].slot else { return None };
     let (inner, share) = behind::inner(&context.account.row, group)?;
     let found = losses.iter().position(|loss| loss.slot == Slot::Group(inner));
-    found.filter(|_| share >= HALF)
+    found.filter(|inner| share >= HALF && *inner < at)
 }
 
 /// Nothing but the charge yet: whoever follows the waits adds what serves them.
@@ -344,11 +344,8 @@ fn library(context: &Context<'_>, group: usize) -> Option<Cores> {
     let what = &context.groups.list[group];
     let known = context.stacks.known;
     let library = what.path.iter().find(|frame| known.is_inside(frame))?;
-    let (row, busy) = (&context.account.row, context.account.row.system);
-    let evidence = Evidence::new(context.slices, context.stacks);
-    let share =
-        evidence.in_kernel_for(library).filter(|_| row.profile.iter().sum::<f64>() > 0.0)?;
-    let cores = share * busy;
+    let share = Evidence::new(context.slices, context.stacks).in_kernel_for(library)?;
+    let cores = share * context.account.row.system;
     (cores >= LEAST_WORK * context.account.balance.total).then(|| Cores(finite(cores)))
 }
 

@@ -24,10 +24,6 @@ const EVENTS_OF_CLIENT: u64 = 2_000;
 const PRECISION: f64 = 0.03;
 /// Operations of a batch: rough is enough, the same seeds make neighbours comparable.
 const BATCH: u64 = 20;
-/// Events of a visit to a lock, about, and of a batch: operations of many visits are alike, and
-/// fewer of them tell as much.
-const EVENTS_OF_VISIT: f64 = 6.0;
-const EVENTS_OF_BATCH: f64 = 2_000.0;
 /// What blocked parts of an operation's time may be off by.
 const BLOCKED_ERROR: f64 = 0.1;
 /// Steps of the simplex.
@@ -102,14 +98,6 @@ impl Calibrated {
         let all = self.residuals.iter().copied();
         all.max_by(|a, b| a.off().abs().total_cmp(&b.off().abs()))
     }
-}
-
-/// Operations of a batch with these parameters, at most so many.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and most")]
-pub(super) fn batch(own: &Parameters, most: u64) -> u64 {
-    let visits = own.visits.iter().sum::<f64>().max(1.0);
-    let operations = EVENTS_OF_BATCH / (EVENTS_OF_VISIT * visits);
-    (operations as u64).clamp(1, most)
 }
 
 pub(super) fn parse(seen: &Observed, own: &Parameters) -> Result<Twin, NoTwin> {
@@ -269,19 +257,14 @@ impl Fitting<'_> {
     }
 
     /// Simulates the levels at these places.
-    fn simulated(
-        &self,
-        all: &[Compiled],
-        batch: u64,
-        places: &[usize],
-    ) -> Vec<Result<Outcome, SimError>> {
+    fn simulated(&self, all: &[Compiled], places: &[usize]) -> Vec<Result<Outcome, SimError>> {
         let job = |&place: &usize| {
             let clients = u64::from(self.seen.levels[place].clients);
             let settings = Settings {
                 seed: seed_of(self.seed, place as u64),
                 precision: Ratio(PRECISION),
                 budget: self.events + EVENTS_OF_CLIENT * clients,
-                batch,
+                batch: BATCH,
                 ..Settings::default()
             };
             Replicated { twin: &all[place], settings }
@@ -291,7 +274,7 @@ impl Fitting<'_> {
 
     fn outcomes(&self, own: &Parameters) -> Result<Vec<Outcome>, NoTwin> {
         let places: Vec<usize> = (0..self.seen.levels.len()).collect();
-        let all = self.simulated(&self.compiled(own)?, batch(own, BATCH), &places).into_iter();
+        let all = self.simulated(&self.compiled(own)?, &places).into_iter();
         let all: Result<Vec<Outcome>, SimError> = all.collect();
         all.map_err(failed)
     }
@@ -299,14 +282,12 @@ impl Fitting<'_> {
     /// Squares of what is off, each over its error; infinite where they are more than `enough`.
     /// They only add up, so the levels that are left need no simulation then.
     fn cost(&self, at: &[f64], enough: f64) -> f64 {
-        let own = self.parameters(at);
-        let Ok(all) = self.compiled(&own) else { return f64::INFINITY };
-        let batch = batch(&own, BATCH);
+        let Ok(all) = self.compiled(&self.parameters(at)) else { return f64::INFINITY };
         // What is outside its range is no better than at its edge, and worse by how far.
         let outside = at.iter().map(|x| (x - x.clamp(0.0, 1.0)).abs()).sum::<f64>() * 1e3;
         let mut parts = vec![0.0; self.seen.levels.len()];
         for places in self.order.chunks(self.workers.max(1)) {
-            for (&place, outcome) in places.iter().zip(self.simulated(&all, batch, places)) {
+            for (&place, outcome) in places.iter().zip(self.simulated(&all, places)) {
                 let Ok(outcome) = outcome else { return f64::INFINITY };
                 parts[place] = self.off(place, &outcome);
             }

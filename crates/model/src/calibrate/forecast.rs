@@ -6,7 +6,7 @@
 //! levels were kept from the calibration (docs/prediction.md).
 
 use super::failed;
-use super::fit::{Calibrated, batch, parse};
+use super::fit::{Calibrated, parse};
 use super::observed::Observed;
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
@@ -71,9 +71,8 @@ pub struct Tried {
 #[derive(Debug)]
 pub struct Oracle<'a> {
     of: &'a Calibrated,
-    /// With the best parameters, then with others that fit as well; and operations of a batch of
-    /// each.
-    twins: Vec<(Twin, u64)>,
+    /// With the best parameters, then with others that fit as well.
+    twins: Vec<Twin>,
     /// Answers for the system as it is, by clients.
     plain: BTreeMap<u32, Vec<f64>>,
     seed: u64,
@@ -88,8 +87,7 @@ impl<'a> Oracle<'a> {
     pub fn new(of: &'a Calibrated, seed: u64, workers: usize) -> Result<Self, NoTwin> {
         usable(of)?;
         let sets = std::iter::once(&of.best).chain(&of.others);
-        let twins = sets.map(|set| Ok((parse(&of.observed, set)?, batch(set, BATCH))));
-        let twins = twins.collect::<Result<_, _>>()?;
+        let twins = sets.map(|set| parse(&of.observed, set)).collect::<Result<_, _>>()?;
         Ok(Self { of, twins, plain: BTreeMap::new(), seed, workers })
     }
 
@@ -113,7 +111,7 @@ impl<'a> Oracle<'a> {
             // Whether the CPU that crowding adds goes with the lock is not known: both are tried.
             // A cause pays for the CPU that its waits bring, so that it goes is the better guess.
             let mut eased = self.twins[0].clone();
-            eased.0.cores.crowding.clear();
+            eased.cores.crowding.clear();
             changed.insert(0, self.answers(asked, &[eased])?[0]);
             base.insert(0, base[0]);
         }
@@ -166,11 +164,11 @@ impl<'a> Oracle<'a> {
 
     /// Throughput that each of these twins gives, the best first, with the changes: its mean over
     /// the seeds.
-    fn answers(&self, asked: &Asked, twins: &[(Twin, u64)]) -> Result<Vec<f64>, NoTwin> {
+    fn answers(&self, asked: &Asked, twins: &[Twin]) -> Result<Vec<f64>, NoTwin> {
         let Level { clients, cores } = asked.level;
         let wanted = Wanted { clients: Some(clients), cores: Some(cores) };
         let mut compiled = Vec::with_capacity(twins.len());
-        for (twin, _) in twins {
+        for twin in twins {
             let mut own = twin.clone();
             for change in &asked.changes {
                 own = own.with(change).map_err(failed)?;
@@ -181,7 +179,7 @@ impl<'a> Oracle<'a> {
             seed: seed_of(self.seed, number),
             precision: Ratio(if set == 0 { PRECISION } else { PRECISION_OF_OTHERS }),
             budget: EVENTS + EVENTS_OF_CLIENT * u64::from(clients),
-            batch: twins[set].1,
+            batch: BATCH,
             ..Settings::default()
         };
         let jobs: Vec<Replicated<'_>> = compiled

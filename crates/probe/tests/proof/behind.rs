@@ -66,6 +66,14 @@ impl Scene {
         self.runs(at + 5, to);
     }
 
+    /// The holder waits for the inner word, and meanwhile the waiter for the outer one.
+    fn nested() -> Self {
+        let mut scene = Self::new();
+        scene.waits(1000, HOLDER, INNER);
+        scene.waits(1400, WAITER, OUTER);
+        scene
+    }
+
     /// What the record says of the waiter's wait for the outer word.
     fn told(mut self, at: u64, host: &mut Host) -> Behind {
         self.on(0, at, What::Close);
@@ -94,9 +102,7 @@ fn host(test: &str) -> Option<Host> {
 #[test]
 fn a_wait_is_behind_what_the_holder_waits_for_meanwhile() {
     let Some(mut host) = host("waits behind another lock") else { return };
-    let mut scene = Scene::new();
-    scene.waits(1000, HOLDER, INNER);
-    scene.waits(1400, WAITER, OUTER);
+    let mut scene = Scene::nested();
     scene.gives(3000, OTHER, INNER, HOLDER);
     scene.gives(3500, HOLDER, OUTER, WAITER);
     let behind = scene.told(4000, &mut host);
@@ -120,9 +126,7 @@ fn who_queues_behind_others_waited_for_the_first_holder_too() {
 #[test]
 fn a_lock_that_others_want_as_well_counts_until_it_is_given_back() {
     let Some(mut host) = host("a wanted inner lock") else { return };
-    let mut scene = Scene::new();
-    scene.waits(1000, HOLDER, INNER);
-    scene.waits(1400, WAITER, OUTER);
+    let mut scene = Scene::nested();
     scene.waits(1500, THIRD, INNER);
     scene.gives(2000, OTHER, INNER, HOLDER);
     scene.gives(3200, HOLDER, INNER, THIRD);
