@@ -409,43 +409,44 @@ static __always_inline void mark_block(u64 *ctx, struct control *c, struct core 
 	t->mark_p = p;
 }
 
-/* A thread that waited for this futex is put on a run queue. */
-static __always_inline void note_release(u64 word, u64 now)
+/* A thread that waited for a futex is put on a run queue. */
+static __always_inline void note_release(struct thread *t, u64 now)
 {
-	struct passed *l = passed_at(word);
-	if (!l)
+	u64 word = futex_of(t);
+	struct futex *f = place_of(word);
+	if (!f)
 		return;
-	if (l->word != word) {
-		__builtin_memset(l, 0, sizeof *l);
-		l->word = word;
+	if (f->word != word) {
+		__builtin_memset(f, 0, sizeof *f);
+		f->word = word;
 	}
-	l->released = now;
+	f->released = now;
 }
 
-/* `h` gives a futex back that `t` waits for: notes the time in which `h` waited for another lock
- * meanwhile, and had it if others wanted it when it gave it back. If nobody who waits for the futex was woken since that began, it was not given back
- * either: who gives it back now has held it all the time. */
-static __always_inline void note_holder(struct passed *l, struct thread *t, struct thread *h)
+/* `h` gives the futex `f` back that `t` waits for: notes the time in which `h` waited for another
+ * lock meanwhile, and had it if others wanted it when it gave it back. If nobody who waits for the
+ * futex was woken since that began, it was not given back either: who gives it back now has held it
+ * all the time. */
+static __always_inline void note_holder(struct futex *f, struct thread *t, struct thread *h)
 {
+	u64 word = futex_of(t);
 	u64 from = h->past.begin > t->block_start ? h->past.begin : t->block_start;
-	if (h == t || !h->past.end || h->past.object == t->object || h->past.end <= from)
+	if (h == t || h->past.end <= from || (f->word == word && f->released > from))
 		return;
-	if (l->word == t->object && l->released > from)
-		return;
-	if (l->word != t->object || l->inner.object != h->past.object) {
-		u64 released = l->word == t->object ? l->released : 0;
-		__builtin_memset(l, 0, sizeof *l);
-		l->word = t->object;
-		l->released = released;
-		l->inner.object = h->past.object;
-		l->inner.nr = h->past.nr;
-		l->inner.op = h->past.op;
-		l->inner.reason = h->past.reason;
+	if (f->word != word || f->inner.object != h->past.object) {
+		u64 released = f->word == word ? f->released : 0;
+		__builtin_memset(f, 0, sizeof *f);
+		f->word = word;
+		f->released = released;
+		f->inner.object = h->past.object;
+		f->inner.nr = h->past.nr;
+		f->inner.op = h->past.op;
+		f->inner.reason = h->past.reason;
 	}
-	u64 next = l->next & (TIMES - 1);
-	l->times[next].from = from;
-	l->times[next].to = h->past.end;
-	l->next = next + 1;
+	u64 next = f->next & (TIMES - 1);
+	f->times[next].from = from;
+	f->times[next].to = h->past.end;
+	f->next = next + 1;
 }
 
 /* The part of the futex wait of `t`, which `waker` ends, in which holders of the futex waited for
@@ -453,23 +454,23 @@ static __always_inline void note_holder(struct passed *l, struct thread *t, stru
 static __always_inline void note_behind(struct control *c, struct thread *t, u32 waker)
 {
 	struct thread *h = find(c, waker);
-	struct passed *l = passed_at(t->object);
-	if (!l)
+	struct futex *f = place_of(futex_of(t));
+	if (!f)
 		return;
 	if (h && h->past.end && h->past.object == t->object) {
 		/* Who waited for this one, too, had it until now, and others wanted it. */
 		h->past.end = bpf_ktime_get_ns();
 	} else if (h) {
-		note_holder(l, t, h);
+		note_holder(f, t, h);
 	}
-	if (!t->mark || l->word != t->object || !l->inner.object)
+	if (!t->mark || f->word != futex_of(t))
 		return;
 	u64 length = 0;
 	for (int i = 0; i < TIMES; i++) {
-		u64 from = l->times[i].from, begin = t->block_start;
-		length += since(from > begin ? from : begin, l->times[i].to);
+		u64 from = f->times[i].from, begin = t->block_start;
+		length += since(from > begin ? from : begin, f->times[i].to);
 	}
-	t->behind = l->inner;
+	t->behind = f->inner;
 	t->behind.length = length;
 }
 

@@ -25,7 +25,7 @@ struct {
 } threads SEC(".maps");
 
 /* Futexes that were given back, by a hash of the word; those of a place drive each other out. */
-MAP(passed, BPF_MAP_TYPE_ARRAY, 4096, u32, struct passed);
+MAP(futexes, BPF_MAP_TYPE_ARRAY, 4096, u32, struct futex);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
@@ -67,11 +67,19 @@ static __always_inline u64 owner_of(struct control *c, u32 tid)
 	return (u64)c->number << 32 | tid;
 }
 
-/* The place of a futex, which may be another's. */
-static __always_inline struct passed *passed_at(u64 word)
+/* The futex that a thread waits for. A private one is its process's: forked processes have others at
+ * the same address. */
+#define FUTEX_PRIVATE 128
+static __always_inline u64 futex_of(struct thread *t)
 {
-	u32 place = (u32)(word >> 2) * 2654435761U >> 20;
-	return bpf_map_lookup_elem(&passed, &place);
+	return t->op & FUTEX_PRIVATE ? t->object ^ (u64)t->tgid << 42 : t->object;
+}
+
+/* The place of a futex, which may be another's. */
+static __always_inline struct futex *place_of(u64 word)
+{
+	u32 place = ((u32)(word >> 2) ^ (u32)(word >> 32)) * 2654435761U >> 20;
+	return bpf_map_lookup_elem(&futexes, &place);
 }
 
 /* Rare work is kept out of the way of the frequent. */

@@ -65,7 +65,7 @@ static __always_inline void woken(struct control *c, struct task_struct *p, u8 p
 	if (t->state != BLK)
 		return;
 	if (t->reason == R_FUTEX)
-		note_release(t->object, now);
+		note_release(t, now);
 	t->blocked += since(t->ts, now);
 	t->wake_ts = now;
 	t->ts = now;

@@ -102,8 +102,8 @@ struct behind {
 
 /* The last times in which who held a futex was known to wait for another lock, or to have it. */
 #define TIMES 4
-struct passed {
-	u64 word;
+struct futex {
+	u64 word;		/* as futex_of() names it */
 	u64 released;		/* when a thread that waited for it was last woken */
 	struct behind inner;	/* what holders waited for; its length is not used */
 	u64 next;		/* place of the next time */

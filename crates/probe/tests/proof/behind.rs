@@ -18,9 +18,11 @@ const FUTEX: i64 = libc::SYS_futex;
 const WAIT: u64 = 128;
 const WAKE: u64 = 129;
 const PROCESS: u32 = 100;
+/// One that was forked from it.
+const FORKED: u32 = 200;
 
-/// Events as they are written down.
-struct Scene(Vec<Event>);
+/// Events as they are written down, and the process of each thread.
+struct Scene(Vec<Event>, [u32; CPUS]);
 
 fn thread(number: usize) -> u8 {
     u8::try_from(CPUS + number).unwrap()
@@ -29,8 +31,10 @@ fn thread(number: usize) -> u8 {
 impl Scene {
     /// All threads run.
     fn new() -> Self {
-        let mut scene = Self(Vec::new());
-        scene.on(0, 1, What::Target { tgid: PROCESS, class: class::SYSTEM as u32 });
+        let mut scene = Self(Vec::new(), [PROCESS; CPUS]);
+        for tgid in [PROCESS, FORKED] {
+            scene.on(0, 1, What::Target { tgid, class: class::SYSTEM as u32 });
+        }
         scene.on(0, 10, What::Open { own: 1, always_from: 1 });
         (0..CPUS).for_each(|number| scene.runs(20, number));
         scene
@@ -78,9 +82,10 @@ impl Scene {
     fn told(mut self, at: u64, host: &mut Host) -> Behind {
         self.on(0, at, What::Close);
         let idle = Task { tid: 0, tgid: 0, process: 0, kernel: 0, comm: comm("idle") };
+        let processes = self.1;
         let task = |number: usize| Task {
             tid: 101 + u32::try_from(number).unwrap(),
-            tgid: PROCESS,
+            tgid: processes[number],
             process: 1,
             kernel: 0,
             comm: comm("worker"),
@@ -173,4 +178,19 @@ fn a_holder_that_waits_for_a_lock_of_the_kernel_is_told_too() {
     let behind = scene.told(4000, &mut host);
     assert_eq!((behind.object, behind.length), (address, 1600));
     assert_eq!(behind.reason, reason::KERNEL_LOCK);
+}
+
+#[test]
+fn forked_processes_have_locks_of_their_own_at_the_same_address() {
+    let Some(mut host) = host("locks of forked processes") else { return };
+    let mut scene = Scene::new();
+    (scene.1[OTHER], scene.1[THIRD]) = (FORKED, FORKED);
+    scene.waits(900, OTHER, INNER);
+    scene.waits(950, THIRD, OUTER);
+    scene.waits(1000, WAITER, OUTER);
+    scene.on(OTHER, 2000, What::Wakeup(thread(OTHER)));
+    scene.runs(2005, OTHER);
+    scene.gives(2100, OTHER, OUTER, THIRD);
+    scene.gives(2500, HOLDER, OUTER, WAITER);
+    assert_eq!(scene.told(4000, &mut host).length, 0);
 }
