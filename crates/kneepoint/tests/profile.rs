@@ -378,10 +378,10 @@ fn many_switches_are_watched_for_a_part_of_the_time() {
     let (passing, _) = profiled(&sandbox, &[&["--seconds", "2"][..], &command].concat());
     let covered = passing.collector.covered.unwrap().0;
     let switched = passing.switches.unwrap().0;
-    // Beside other work the two may switch too seldom for that.
+    // Beside other work the two may switch too seldom for that, and windows end late.
     let often = switched > 100_000.0;
     assert!(covered > 0.15 && (covered < 0.9 || !often), "{covered} at {switched} switches/s");
-    assert!(passing.watched.0 < 1.1 * covered * 2.0, "{:?} of 2 s", passing.watched);
+    assert!(passing.watched.0 < 1.3 * covered * 2.0, "{:?} of 2 s", passing.watched);
     assert!(passing.unaccounted.0 < 0.05, "{:?}", passing.unaccounted);
     let thinned = |one: &Caveat| matches!(one.reason, CaveatReason::Thinned { .. });
     assert_eq!(passing.caveats.iter().any(thinned), covered < 0.9, "{:?}", passing.caveats);

@@ -6,7 +6,7 @@
 //! levels were kept from the calibration (docs/prediction.md).
 
 use super::failed;
-use super::fit::{Calibrated, parse};
+use super::fit::{Calibrated, parse, usable};
 use super::observed::Observed;
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
@@ -46,8 +46,6 @@ const MOST_CORES: u32 = 4;
 /// Parts that a lock is split into on trial, and how much faster cores are.
 const PARTS: u32 = 16;
 const FASTER: f64 = 1.1;
-/// A twin that is off by more than this at an upper level is not used.
-const USABLE: f64 = 0.25;
 
 /// What is asked: a level, and changes of the system.
 #[derive(Clone, Debug, PartialEq)]
@@ -221,19 +219,6 @@ fn without(asked: &Asked) -> bool {
     !is_known && asked.changes.iter().any(|change| matches!(change, Change::Without(_)))
 }
 
-/// Whether the twin does at the upper levels what the system did.
-fn usable(twin: &Calibrated) -> Result<(), NoTwin> {
-    let from = twin.residuals.len() / 2;
-    let upper = twin.residuals[from..].iter();
-    let worst = upper.max_by(|a, b| a.off().abs().total_cmp(&b.off().abs()));
-    match worst {
-        Some(it) if it.off().abs() > USABLE => {
-            Err(NoTwin::Misses { clients: it.clients, ratio: Ratio(it.off().exp()) })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// What the twin says to the usual cures at a level: each lock gone, split, of another kind, the
 /// CPU of a cause saved; faster and more cores. Greatest gain first.
 ///
@@ -248,8 +233,10 @@ pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>,
         if lock.library.is_some() {
             wanted.push(Altered::Library { lock: name() });
         }
-        wanted.push(Altered::Split { lock: name(), parts: PARTS });
-        wanted.push(Altered::Queued { lock: name() });
+        if lock.stage.is_none() {
+            wanted.push(Altered::Split { lock: name(), parts: PARTS });
+            wanted.push(Altered::Queued { lock: name() });
+        }
     }
     for (cause, _) in &seen.cpu {
         wanted.push(Altered::Saved { cause: cause.clone() });

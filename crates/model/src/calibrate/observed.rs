@@ -2,7 +2,7 @@
 //! it waits for.
 
 use kneepoint_vocab::findings::{
-    Cause, CauseKind, Charge, CurvePoint, LevelLedger, LineKind, LockRow, NoTwin,
+    Cause, CauseKind, Charge, CurvePoint, LevelLedger, LineKind, LockRow, Name, NoTwin, ThreadLine,
 };
 use kneepoint_vocab::{Cores, Findings, PerSecond, Ratio, Seconds};
 
@@ -17,6 +17,14 @@ const MOST_VISITS: f64 = 16.0;
 const LOCKS: usize = 3;
 /// A lock that nobody waits for yet is worth one where it would be full on so many times the cores.
 const FULL_ON: f64 = 8.0;
+/// Least loss that makes a stage of what clients wait for,
+const STAGE: f64 = 0.3;
+/// and clients that wait there, for whom it is full.
+const QUEUED: f64 = 1.0;
+/// A thread that ended so much of the waits serves them,
+const SERVES: f64 = 0.9;
+/// if it was busy for so much of the time.
+const BUSY: f64 = 0.5;
 /// Most causes of CPU that are tried.
 const CPU_CAUSES: usize = 2;
 /// Least that a throughput is taken to be off, relative to it: what the machine does from run to
@@ -43,6 +51,9 @@ pub struct Observed {
     pub first_cause: Option<String>,
     /// Time an operation waits for neither a lock nor a core nor a request, at the fewest clients.
     pub delay: Seconds,
+    /// The same run with what its clients wait for most taken as a stage; absent where there is no
+    /// such cause.
+    pub staged: Option<Box<Observed>>,
 }
 
 /// A level.
@@ -78,6 +89,21 @@ pub struct ObservedLock {
     /// What a census counted of it, where that is what an operation does: no reader shares it, and
     /// it is one.
     pub counted: Option<CountedLock>,
+    /// What it is where it is no lock that whoever comes next takes.
+    pub stage: Option<Stage>,
+}
+
+/// What clients pass one after another, or a few at once, in the order in which they come: a thread
+/// that serves them, permits, a lock that is handed on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stage {
+    /// How many it serves at once.
+    pub servers: u32,
+    /// How long an operation occupies one of them where the stage is full: servers over throughput
+    /// (utilisation law; Denning and Buzen 1978).
+    pub full: Seconds,
+    /// CPU of an operation in it, where one thread does it.
+    pub inside: Option<Seconds>,
 }
 
 /// A lock that was counted with few clients.
@@ -99,7 +125,7 @@ impl Observed {
             return Err(NoTwin::NotWatched);
         }
         let curve = &findings.curve;
-        let cores = curve.points.iter().map(|point| point.level.cores).max().unwrap_or(1);
+        let cores = most_cores(findings);
         let pairs: Vec<(&CurvePoint, &LevelLedger)> = (curve.points.iter())
             .filter(|point| point.throughput.value.0 > 0.0)
             .filter_map(|point| {
@@ -109,15 +135,33 @@ impl Observed {
         if pairs.len() < 2 {
             return Err(NoTwin::FewLevels);
         }
-        let taken = locks_of(findings, &pairs, cores);
-        let at_focus = pairs.iter().find(|(point, _)| point.level == findings.focus);
-        let levels: Vec<ObservedLevel> =
-            pairs.iter().map(|(point, ledger)| level(point, ledger, &taken)).collect();
-        if levels.iter().any(|level| level.demand.0 <= 0.0) {
-            return Err(NoTwin::NoDemand);
-        }
         if pairs.iter().any(|(_, ledger)| part(ledger, &[LineKind::Unaccounted]) > 0.5) {
             return Err(NoTwin::SharedThreads);
+        }
+        let taken = locks_of(findings, &pairs, cores);
+        let stage = stage_of(findings, &pairs);
+        let mut seen = Self::with(findings, &pairs, &taken)?;
+        if let Some((cause, stage)) = stage {
+            let others = taken.into_iter().filter(|it| it.cause.is_none_or(|it| it.id != cause.id));
+            let name = cause.name.to_string();
+            let first = Taken { name, cause: Some(cause), counted: None, stage: Some(stage) };
+            let taken: Vec<_> = std::iter::once(first).chain(others).take(LOCKS).collect();
+            seen.staged = Some(Box::new(Self::with(findings, &pairs, &taken)?));
+        }
+        Ok(seen)
+    }
+
+    /// With these locks and stages.
+    fn with(
+        findings: &Findings,
+        pairs: &[Watched<'_>],
+        taken: &[Taken<'_>],
+    ) -> Result<Self, NoTwin> {
+        let at_focus = pairs.iter().find(|(point, _)| point.level == findings.focus);
+        let levels: Vec<ObservedLevel> =
+            pairs.iter().map(|(point, ledger)| level(point, ledger, taken)).collect();
+        if levels.iter().any(|level| level.demand.0 <= 0.0) {
+            return Err(NoTwin::NoDemand);
         }
         let rate = at_focus.map_or(1.0, |(point, _)| point.throughput.value.0);
         let index =
@@ -132,8 +176,8 @@ impl Observed {
                 let library = lock.cause.zip(at_focus).and_then(|(cause, (_, ledger))| {
                     Some(Ratio(library(cause)?.0 / busy(ledger).0.max(f64::MIN_POSITIVE)))
                 });
-                let name = lock.name.clone();
-                ObservedLock { name, waits, wait_cpu, library, counted: lock.counted }
+                let (name, counted, stage) = (lock.name.clone(), lock.counted, lock.stage);
+                ObservedLock { name, waits, wait_cpu, library, counted, stage }
             })
             .collect();
         let generated = levels.iter().any(|level| level.generator.0 > 0.02 * level.demand.0);
@@ -143,15 +187,23 @@ impl Observed {
         if !generated {
             kinds.extend([LineKind::IdleThread, LineKind::IdleNoWork]);
         }
+        let staged = taken.iter().filter(|lock| lock.stage.is_some());
+        let staged: Vec<&Cause> = staged.filter_map(|lock| lock.cause).collect();
+        let delayed = |line: &&ThreadLine| {
+            kinds.contains(&line.kind)
+                && !staged.iter().any(|it| line.cause.as_ref() == Some(&it.id))
+        };
+        let lines = ledger.thread.lines.iter().filter(delayed);
         Ok(Self {
             name: findings.recipe.clone(),
-            cores,
+            cores: most_cores(findings),
             levels,
             locks,
             cpu: at_focus.map_or_else(Vec::new, |(_, ledger)| cpu_causes(findings, busy(ledger))),
             first_cause: findings.causes.first().map(|cause| cause.name.to_string()),
             round_trips: generated.then_some(trips.round()),
-            delay: Seconds(part(ledger, &kinds) * ledger.thread.per_operation.0),
+            delay: Seconds(lines.map(|line| line.per_operation.value.0).sum()),
+            staged: None,
         })
     }
 
@@ -173,6 +225,7 @@ impl Observed {
     pub fn up_to(&self, clients: u32) -> Self {
         let mut known = self.clone();
         known.levels.retain(|level| level.clients <= clients);
+        known.staged = known.staged.map(|staged| Box::new(staged.up_to(clients)));
         known
     }
 }
@@ -183,6 +236,49 @@ struct Taken<'a> {
     /// The cause that it is; none where nobody waits for it yet.
     cause: Option<&'a Cause>,
     counted: Option<CountedLock>,
+    stage: Option<Stage>,
+}
+
+/// A level's throughput beside its ledger.
+type Watched<'a> = (&'a CurvePoint, &'a LevelLedger);
+
+/// Cores of the level with most.
+fn most_cores(findings: &Findings) -> u32 {
+    findings.curve.points.iter().map(|point| point.level.cores).max().unwrap_or(1)
+}
+
+/// The cause that clients wait for most, if it costs much, and at which level it is full.
+fn stage_of<'a>(findings: &'a Findings, pairs: &[Watched<'_>]) -> Option<(&'a Cause, Stage)> {
+    let is_wait = |cause: &&Cause| matches!(cause.evidence.charge, Charge::Wait { .. });
+    let cause = findings.causes.iter().find(is_wait)?;
+    if cause.share.value.0 < STAGE {
+        return None;
+    }
+    let queued = |(point, ledger): &Watched<'_>| {
+        f64::from(point.level.clients) * blocked_for(ledger, cause).0
+    };
+    let most = pairs.iter().max_by(|a, b| queued(a).total_cmp(&queued(b)))?;
+    if queued(most) < QUEUED {
+        return None;
+    }
+    let servers = match &cause.name {
+        Name::PoolLimit { permits, .. } => u32::try_from(*permits).ok()?,
+        _ => 1,
+    };
+    let full = Seconds(f64::from(servers) / most.0.throughput.value.0);
+    let focus = pairs.iter().find(|(point, _)| point.level == findings.focus);
+    let busy = cause.evidence.woken_by.as_ref().filter(|by| by.share.0 >= SERVES);
+    let busy = busy.map(|by| by.busy.0).filter(|busy| *busy >= BUSY);
+    let inside = busy.zip(focus).map(|(busy, (it, _))| Seconds(busy / it.throughput.value.0));
+    Some((cause, Stage { servers, full, inside }))
+}
+
+/// Part of an operation's time that it is blocked for a cause.
+fn blocked_for(ledger: &LevelLedger, cause: &Cause) -> Ratio {
+    let own = ledger.thread.lines.iter().filter(|it| it.cause.as_ref() == Some(&cause.id));
+    let blocked = own.filter(|line| line.kind != LineKind::Running);
+    let blocked: f64 = blocked.map(|line| line.per_operation.value.0).sum();
+    Ratio((blocked / ledger.thread.per_operation.0).clamp(0.0, 1.0))
 }
 
 /// Causes that are locks, as far as they are worth one, and locks that were counted and would be
@@ -192,12 +288,7 @@ fn locks_of<'a>(
     pairs: &[(&CurvePoint, &LevelLedger)],
     cores: u32,
 ) -> Vec<Taken<'a>> {
-    let waited = |ledger: &LevelLedger, cause: &Cause| {
-        let own = ledger.thread.lines.iter().filter(|it| it.cause.as_ref() == Some(&cause.id));
-        let blocked = own.filter(|line| line.kind != LineKind::Running);
-        let blocked: f64 = blocked.map(|line| line.per_operation.value.0).sum();
-        blocked > WAITED * ledger.thread.per_operation.0
-    };
+    let waited = |ledger: &LevelLedger, cause: &Cause| blocked_for(ledger, cause).0 > WAITED;
     let is_lock = |cause: &&Cause| {
         matches!(cause.kind, CauseKind::Lock | CauseKind::KernelLock)
             && cause.share.value.0 > WORTH
@@ -211,6 +302,7 @@ fn locks_of<'a>(
         name: cause.name.to_string(),
         cause: Some(cause),
         counted: row_of(cause).and_then(counted),
+        stage: None,
     };
     let mut all: Vec<Taken<'_>> =
         findings.causes.iter().filter(is_lock).take(LOCKS).map(of_cause).collect();
@@ -221,7 +313,8 @@ fn locks_of<'a>(
     for row in rows.filter(fills) {
         let known = all.iter().any(|lock| lock.cause.is_some_and(|cause| is(row, cause)));
         let Some(held) = counted(row).filter(|_| !known && all.len() < LOCKS) else { continue };
-        all.push(Taken { name: row.name.to_string(), cause: None, counted: Some(held) });
+        let name = row.name.to_string();
+        all.push(Taken { name, cause: None, counted: Some(held), stage: None });
     }
     all
 }
@@ -270,14 +363,9 @@ fn level(point: &CurvePoint, ledger: &LevelLedger, locks: &[Taken<'_>]) -> Obser
             Seconds(busy.sum::<f64>().max(0.0) / rate)
         })
         .collect();
-    let blocked = (locks.iter())
-        .map(|lock| {
-            let own = ledger.thread.lines.iter().filter(|line| is(&line.cause, lock));
-            let own = own.filter(|line| line.kind != LineKind::Running);
-            let blocked: f64 = own.map(|line| line.per_operation.value.0).sum();
-            Ratio((blocked / ledger.thread.per_operation.0).clamp(0.0, 1.0))
-        })
-        .collect();
+    let blocked =
+        |lock: &Taken<'_>| lock.cause.map_or(Ratio(0.0), |cause| blocked_for(ledger, cause));
+    let blocked = locks.iter().map(blocked).collect();
     let paid: f64 = lock_cpu.iter().map(|it| it.0).sum();
     ObservedLevel {
         clients: point.level.clients,

@@ -50,7 +50,11 @@ pub fn twin_text(seen: &Observed, own: &Parameters) -> String {
     );
     machine(&mut text, seen, own);
     for lock in &seen.locks {
-        let _ = writeln!(text, "[lock.{}]\nkind = \"futex\"\n", quoted(&lock.name));
+        let name = quoted(&lock.name);
+        let _ = match lock.stage {
+            Some(stage) => writeln!(text, "[semaphore.{name}]\nunits = {}\n", stage.servers),
+            None => writeln!(text, "[lock.{name}]\nkind = \"futex\"\n"),
+        };
     }
     if seen.round_trips.is_some() {
         text.push_str("[channel.requests]\n\n");
@@ -115,9 +119,10 @@ fn threads(text: &mut String, seen: &Observed, own: &Parameters) {
     let mut body = format!("    {{ run = \"{}\", cv = 1.0 }},\n", length(outside));
     for (index, lock) in seen.locks.iter().enumerate() {
         let held = own.inside[index] * least / own.visits[index].max(1e-9);
-        let from = match lock.counted {
-            Some(_) => "\"measured\", source = \"census of locks\"",
-            None => "\"fitted\"",
+        let from = match (lock.counted, lock.stage.and_then(|stage| stage.inside)) {
+            (Some(_), _) => "\"measured\", source = \"census of locks\"",
+            (_, Some(_)) => "\"measured\", source = \"CPU of the thread that serves\"",
+            (None, None) => "\"fitted\"",
         };
         let run = format!("{{ value = \"{}\", from = {from} }}", length(held));
         let name = quoted(&lock.name);
@@ -127,7 +132,8 @@ fn threads(text: &mut String, seen: &Observed, own: &Parameters) {
             false => String::new(),
         };
         let steps = format!("[{{ run = {run}, cv = 1.0 }}{asleep}]");
-        let hold = format!("{{ hold = {name}, steps = {steps} }}");
+        let hold = if lock.stage.is_some() { "within" } else { "hold" };
+        let hold = format!("{{ {hold} = {name}, steps = {steps} }}");
         let each = own.visits[index] / rounds;
         let _ = match each {
             _ if (OFTEN..1.5).contains(&each) => writeln!(body, "    {hold},"),

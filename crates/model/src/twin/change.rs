@@ -6,7 +6,7 @@ use toml::Spanned;
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// The lock is not there: what it protects is done without it.
+    /// The lock or semaphore is not there: what it protects is done without it.
     Without(String),
     /// The lock is split into this many, of which each visit takes one at random.
     Split(String, u32),
@@ -36,11 +36,13 @@ impl Twin {
         let mut twin = self.clone();
         match change {
             Change::Without(name) => {
-                twin.known(name)?;
+                if twin.semaphore.remove(name).is_none() {
+                    twin.known(name)?;
+                    twin.lock.remove(name);
+                }
                 for class in &mut twin.thread {
                     class.program = without(&class.program, name);
                 }
-                twin.lock.remove(name);
             }
             Change::Split(name, parts) => {
                 if !(1..=1 << 16).contains(parts) {
@@ -73,13 +75,14 @@ impl Twin {
     }
 }
 
-/// The steps without holding the lock.
+/// The steps without holding the lock or a unit of the semaphore.
 fn without(steps: &[Spanned<Step>], name: &str) -> Vec<Spanned<Step>> {
     let mut all = Vec::new();
     for step in steps {
         let mut own = step.get_ref().clone();
         own.steps = own.steps.map(|inner| without(&inner, name));
-        if own.hold.as_ref().is_some_and(|lock| lock.get_ref() == name) {
+        let held = own.hold.as_ref().or(own.within.as_ref());
+        if held.is_some_and(|held| held.get_ref() == name) {
             all.extend(own.steps.unwrap_or_default());
         } else {
             all.push(Spanned::new(step.span(), own));
