@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const STARVED: usize = 2;
 
 /// After so long no more points and specimens are begun: on a slow machine the tests come first.
-const LONGEST: Duration = Duration::from_secs(18 * 60);
+const LONGEST: Duration = Duration::from_secs(16 * 60);
 /// A minute or so for each of the specimens, where they have to be tried again.
 const SPECIMENS: Duration = Duration::from_secs(2 * 60);
 
@@ -50,10 +50,10 @@ const AFTER_TESTS: [Step; 1] = [Step {
 /// # Errors
 /// Where a step failed, or a check was skipped although the machine has what it needs.
 pub(crate) fn run(with_setup: bool) -> Result<()> {
+    let begin = Instant::now();
     if with_setup {
         setup::run();
     }
-    let begin = Instant::now();
     let mut failed = Vec::new();
     let mut tally = Tally::default();
     for step in &BEFORE_TESTS {

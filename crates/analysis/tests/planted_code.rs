@@ -124,6 +124,24 @@ fn a_lock_that_idles_more_than_all_cores_but_one_is_a_convoy() {
     assert_eq!(of(0.9), None, "its holder runs");
 }
 
+/// Alone a client does 1,000 operations a second, so holding the lock takes 1 ms at most.
+#[test]
+fn a_lock_that_is_passed_on_for_longer_than_it_is_held_is_a_convoy() {
+    let of = |waits, throughput| {
+        let mut record = empty(&[1, 4], 4);
+        let passed = |clients| match clients {
+            1 => Cell::default(),
+            _ => Cell { throughput, system: 0.8, others: 0.25, waits, ..waiting(clients, 0.95) },
+        };
+        sweep(&mut record, 5, passed);
+        wait(&first(&record)).convoy
+    };
+    let share = of(600.0, 600.0).unwrap().0;
+    assert!((share - 0.2).abs() < 0.03, "0.2 ms more CPU is not passing on: {share}");
+    assert_eq!(of(200.0, 600.0), None, "most operations take it unasked");
+    assert_eq!(of(900.0, 900.0), None, "as much as one alone");
+}
+
 #[test]
 fn threads_just_woken_that_want_the_lock_back_are_told_from_others() {
     let mut record = empty(&[1, 4], 4);

@@ -328,14 +328,37 @@ fn spun_for(context: &Context<'_>, cause: Cause, group: usize) -> Cause {
     }
 }
 
-/// The share of the time in which nothing runs because what is waited for passes to a thread that
-/// has to wake first: more idles than all cores but one, while next to none of the clients wait for
-/// anything else. Whoever had it would run, or be blocked on something.
-fn convoy(row: &Row, balance: &Balance, group: usize) -> Option<Ratio> {
+/// The share of the time in which what is waited for is on its way to a thread that has to wake.
+fn convoy(context: &Context<'_>, group: usize) -> Option<Ratio> {
+    let (row, balance) = (&context.account.row, &context.account.balance);
+    if row.clients < 2.0 || row.blocked[group] <= 0.0 {
+        return None;
+    }
+    let share = nothing_runs(row, balance, group).or_else(|| slower_than_one(context, group))?;
+    Some(Ratio(share))
+}
+
+/// More idles than all cores but one, while next to none of the clients wait for anything else:
+/// whoever had it would run, or be blocked on something.
+fn nothing_runs(row: &Row, balance: &Balance, group: usize) -> Option<f64> {
     let share = balance.idle[group] - (balance.total - 1.0);
     let elsewhere = row.blocked.iter().sum::<f64>() - row.blocked[group];
-    let several = row.clients >= 2.0 && row.blocked[group] > 0.0;
-    (several && share >= LEAST_CONVOY && elsewhere < HALF * share).then_some(Ratio(share))
+    (share >= LEAST_CONVOY && elsewhere < HALF * share).then_some(share)
+}
+
+/// One client alone does more, though nearly every operation of it takes the same thing: holding it
+/// takes no longer than that one's operation, and what else an operation's CPU has risen by, so the
+/// rest of the time nobody has it.
+fn slower_than_one(context: &Context<'_>, group: usize) -> Option<f64> {
+    let (row, balance) = (&context.account.row, &context.account.balance);
+    let one = context.accounts.levels.iter().find(|account| account.level.clients == 1)?;
+    let is_passed = matches!(context.groups.list[group].kind, CauseKind::Lock | CauseKind::Thread);
+    if !is_passed || row.waits[group] < HALF * row.throughput {
+        return None;
+    }
+    let risen = balance.extra_cpu - work_of(balance, group, context.functions);
+    let share = 1.0 - row.throughput / one.row.throughput - risen.max(0.0);
+    (share >= LEAST_CONVOY).then_some(finite(share))
 }
 
 /// Cores that the kernel keeps busy for the library whose lock a group is, where they are worth a
@@ -371,7 +394,7 @@ fn wait_evidence(
         mean: Seconds(mean),
         holder: holder.copied().filter(|(_, share)| share.0 > 0.0),
         polls: what.kind == CauseKind::Other && what.key.frame == WaitReason::Timer.as_str(),
-        convoy: convoy(&context.account.row, balance, group),
+        convoy: convoy(context, group),
         after_wake: None,
         herd: None,
         behind: behind::inner(&context.account.row, group)

@@ -32,7 +32,8 @@ const Z: f64 = 1.645;
 const Z_95: f64 = 1.96;
 /// Least standard error of a forecast: that of the machine from day to day.
 const LEAST: f64 = 0.03;
-/// Standard error that each doubling beyond what was measured adds.
+/// Standard error that each doubling beyond what was measured adds, where the CPU of an operation
+/// stays what it is; where it changes with the clients it may go on doing so.
 const DOUBLING: f64 = 0.05;
 /// A doubling of the cores adds more: what they share was not seen at work.
 const CORES: f64 = 0.25;
@@ -114,7 +115,8 @@ impl<'a> Oracle<'a> {
             base.insert(0, base[0]);
         }
         let doublings = |from: u32, to: u32| (f64::from(to) / f64::from(from)).log2().max(0.0);
-        let far = DOUBLING * doublings(most, clients) + CORES * doublings(measured, cores);
+        let each = DOUBLING + self.of.observed.drift();
+        let far = each * doublings(most, clients) + CORES * doublings(measured, cores);
         let changes = if asked.changes.is_empty() { 0.0 } else { CHANGED };
         let error = |values: &[f64]| {
             let away = values.iter().map(|x| (x / values[0]).ln().abs()).fold(0.0, f64::max);

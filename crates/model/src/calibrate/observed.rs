@@ -220,6 +220,17 @@ impl Observed {
         Seconds(all.fold(f64::INFINITY, f64::min))
     }
 
+    /// How much the CPU of an operation, with its waits, changed from the last level but one to the
+    /// last: its logarithm for each doubling of the clients, without its sign.
+    pub(super) fn drift(&self) -> f64 {
+        let [.., before, last] = &self.levels[..] else { return 0.0 };
+        let cpu = |level: &ObservedLevel| {
+            level.demand.0 + level.lock_cpu.iter().map(|it| it.0).sum::<f64>()
+        };
+        let doublings = (f64::from(last.clients) / f64::from(before.clients)).log2();
+        (cpu(last) / cpu(before)).ln().abs() / doublings
+    }
+
     /// The measurement without its levels above so many clients: what is left tests forecasts.
     #[must_use]
     pub fn up_to(&self, clients: u32) -> Self {

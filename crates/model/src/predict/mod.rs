@@ -95,6 +95,9 @@ pub fn forecast(curve: &Curve, level: Level, weights: &Weights) -> Result<Foreca
     }
     let known = Known::of(curve);
     let last = known.last();
+    if known.len() < FEWEST_LEVELS && wanted == curve.cores && last == wanted {
+        return Ok(at_its_cores(curve, level, weights));
+    }
     if known.len() < FEWEST_LEVELS {
         return Err(Refused::TooFew { found: known.len(), cores: curve.cores });
     }
@@ -118,6 +121,39 @@ pub fn forecast(curve: &Curve, level: Level, weights: &Weights) -> Result<Foreca
         shape,
         members: choice.members.clone(),
     })
+}
+
+/// A level with more clients than cores from a curve that says no more than that: throughput stays
+/// what it was with the most clients. Where it fell on the way there it may go on falling, as a
+/// power of the clients.
+fn at_its_cores(curve: &Curve, level: Level, weights: &Weights) -> Forecast {
+    let known = Known::of(curve);
+    let choice = weights.choice(Shape::AtCores);
+    let middle = known.ln_x[known.len() - 1];
+    let scale = shape::scale(&known, f64::from(curve.cores));
+    let fall = fall_beyond(curve, level.clients);
+    let at = |logarithm: f64| PerSecond(logarithm.exp());
+    Forecast {
+        level,
+        throughput: at(middle),
+        low: at(middle + choice.low * scale + fall),
+        high: at(middle + choice.high * scale),
+        shape: Shape::AtCores,
+        members: vec![Member::Hold],
+    }
+}
+
+/// Change of ln X to so many clients if the last fall among levels with more clients than cores
+/// goes on; 0 where there was none.
+fn fall_beyond(curve: &Curve, clients: u32) -> f64 {
+    let mut crowded: Vec<(f64, f64)> = (curve.points.iter())
+        .filter(|(clients, x)| *clients >= curve.cores && x.0.is_finite() && x.0 > 0.0)
+        .map(|(clients, x)| (f64::from(*clients).ln(), x.0.ln()))
+        .collect();
+    crowded.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let [.., before, last] = &crowded[..] else { return 0.0 };
+    let further = (f64::from(clients).ln() - last.0).max(0.0);
+    ((last.1 - before.1) / (last.0 - before.0)).min(0.0) * further
 }
 
 #[cfg(test)]
@@ -156,6 +192,19 @@ mod tests {
         assert!((one.throughput.0 - other.throughput.0).abs() < 1e-9);
         assert_eq!(one.shape, Shape::AtCores);
         assert!((one.throughput.0 / 330.0 - 1.0).abs() < 0.2, "{one:?}");
+    }
+
+    /// As on most small machines: 1, 2, 4 and 8 clients on 2 cores are two levels.
+    #[test]
+    fn more_clients_on_as_many_cores_need_no_third_level() {
+        let flat = curve(2, &[(1, 100.0), (2, 190.0), (4, 180.0), (8, 181.0)]);
+        let said = at(&flat, 64, 2).expect("at the cores");
+        assert!((said.throughput.0 - 181.0).abs() < 1e-9, "{said:?}");
+        assert!(said.low.0 > 150.0 && said.high.0 < 260.0, "{said:?}");
+        let falling = curve(2, &[(1, 100.0), (2, 190.0), (4, 150.0), (8, 100.0)]);
+        let said = at(&falling, 16, 2).expect("at the cores");
+        assert!(said.low.0 < 67.0 && said.high.0 > 100.0, "it may go on falling: {said:?}");
+        assert!(matches!(at(&falling, 4, 4), Err(Refused::TooFew { found: 2, .. })));
     }
 
     #[test]
