@@ -161,7 +161,11 @@ fn a_variant_is_forecast_by_what_it_brought() {
         assert!(refused.lines().count() == 1 && refused.contains(why), "{refused}");
     }
     let run = "../../fixtures/runs/treated-curve";
-    let refused = kneepoint(&["predict", run, "--variant", "private", "--clients", "64"]);
+    let far = kneepoint(&["predict", run, "--variant", "private", "--clients", "64"]);
+    let said = String::from_utf8(far.stdout).expect("text");
+    assert!(said.contains("at its cores"), "its own curve is continued: {said}");
+    let refused =
+        kneepoint(&["predict", run, "--variant", "private", "--clients", "64", "--cores", "64"]);
     let said = String::from_utf8(refused.stderr).expect("text");
     assert!(said.contains("2 levels with different"), "its own curve is continued: {said}");
 }
