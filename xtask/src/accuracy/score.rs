@@ -335,11 +335,15 @@ mod tests {
                   "forecast": { "ratio": 3.0 } }] },
         });
         assert_eq!(outcome(TWO, &findings, 1.1, None), Outcome::Void);
-        let Outcome::Planted(marks) = outcome(TWO, &findings, 2.0, None) else {
-            panic!("it is planted");
+        let marks = |planted: &str| match outcome(planted, &findings, 2.0, None) {
+            Outcome::Planted(marks) => marks,
+            other => panic!("it is planted: {other:?}"),
         };
-        assert!((marks.gain_ratio.unwrap() - 1.1).abs() < 1e-9);
-        assert!((marks.forecast_ratio.unwrap() - 1.5).abs() < 1e-9);
-        assert!(marks.share_errors.is_empty());
+        let two = marks(TWO);
+        assert!((two.gain_ratio.unwrap() - 1.1).abs() < 1e-9);
+        assert_eq!(two.forecast_ratio, None, "its treatment takes both away");
+        assert!(two.share_errors.is_empty());
+        let one = TWO.rsplit_once("[[cause]]").unwrap().0;
+        assert!((marks(one).forecast_ratio.unwrap() - 1.5).abs() < 1e-9);
     }
 }
