@@ -47,6 +47,46 @@ const FREE: &str = r#"
     program = [{ run = "100 us", cv = 1.0 }]
 "#;
 
+/// One thread that serves all clients.
+const SERVED: &str = r#"
+    name = "served"
+    [cores]
+    count = 4
+    [scheduler]
+    slice = "3 ms"
+    [channel.requests]
+    [[thread]]
+    name = "client"
+    count = "clients"
+    program = [{ run = "60 us", cv = 1.0 }, { call = "requests" }]
+    [[thread]]
+    name = "dispatcher"
+    count = 1
+    worker = true
+    program = [{ take = "requests" }, { run = "40 us", cv = 1.0 }, { reply = true }]
+"#;
+
+/// Two connections for all clients, most of whose time is asleep.
+const POOL: &str = r#"
+    name = "pool"
+    [cores]
+    count = 4
+    [scheduler]
+    slice = "3 ms"
+    [semaphore.connections]
+    units = 2
+    [[thread]]
+    name = "client"
+    count = "clients"
+    program = [
+      { run = "20 us", cv = 1.0 },
+      { within = "connections", steps = [
+        { run = "30 us", cv = 1.0 },
+        { think = "170 us", cv = 1.0 },
+      ] },
+    ]
+"#;
+
 fn levels(clients: &[u32]) -> Vec<Level> {
     clients.iter().map(|&clients| Level { clients, cores: 4 }).collect()
 }
@@ -245,6 +285,43 @@ fn a_lock_that_was_counted_bounds_what_more_cores_bring() {
     assert_eq!(held, Some((1.0, 50e-6)), "how often it is taken is not known");
     findings.locks = Some(counted(1e-6, &name));
     assert!(Observed::of(&findings).expect("enough").locks.is_empty(), "it is hardly held");
+}
+
+/// Calibrates a twin of a run whose clients wait for no lock that anyone may take. It forecasts
+/// twice the clients, and the stage gone, as in `gone`.
+fn has_a_stage(real: &Twin, findings: &Findings, gone: &Twin) {
+    let seen = Observed::of(findings).expect("enough was seen");
+    let twin = calibrate(&seen, 3, 2).expect("calibrated");
+    let stage = &twin.observed.locks[0];
+    assert!(stage.stage.is_some(), "no lock does that: {:?}", twin.residuals);
+    assert!(twin.file(|_| String::new()).contains("within = "), "a stage is a semaphore");
+    let cure = Change::Without(stage.name.clone());
+    let mut oracle = Oracle::new(&twin, 3, 2).expect("usable");
+    for (change, real, clients, near) in [(None, real, 16, 0.1), (Some(cure), gone, 8, 0.25)] {
+        let level = Level { clients, cores: 4 };
+        let asked = Asked { level, changes: change.into_iter().collect() };
+        let said = oracle.ask(&asked).expect("an answer");
+        let truth = truth(real, level);
+        let off = (said.throughput.0 / truth).ln();
+        assert!(off.abs() < near, "{asked:?}: {said:?}, truth {truth}");
+        assert!(said.low.0 < truth && truth < said.high.0, "{asked:?}: {said:?}, truth {truth}");
+    }
+}
+
+/// Without the thread every client does the work itself, as much as in [`FREE`].
+#[test]
+fn a_thread_that_serves_all_is_a_stage() {
+    let [served, free] = [SERVED, FREE].map(|text| Twin::parse(text).expect("valid"));
+    has_a_stage(&served, &analysed(SERVED, &[1, 2, 4, 8]), &free);
+}
+
+#[test]
+fn a_pool_is_a_stage_of_as_many_servers() {
+    let pool = Twin::parse(POOL).expect("valid");
+    let gone = pool.with(&Change::Without("connections".to_owned())).expect("there");
+    let mut findings = analysed(POOL, &[1, 2, 4, 8]);
+    findings.causes[0].name = Name::PoolLimit { permits: 2, taken_in: "borrow".to_owned() };
+    has_a_stage(&pool, &findings, &gone);
 }
 
 /// A census of one lock that is taken five times an operation and held for so long in all.

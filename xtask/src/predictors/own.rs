@@ -130,20 +130,16 @@ fn compared(name: &str, at: &str, said: &TwinForecast, truth: f64) -> (String, f
 /// lock is in one, beside the variant.
 fn cures(findings: &Findings) -> Result<()> {
     let seen = Observed::of(findings).map_err(none)?;
-    let staged = seen.staged.iter().flat_map(|staged| &staged.locks);
-    let has_any = |name: &str| seen.locks.iter().chain(staged.clone()).any(|it| it.name == name);
+    let twin = calibrate(&seen, SEED, WORKERS).map_err(none)?;
     let cured = findings.causes.iter().find_map(|cause| {
-        let name = Some(cause.name.to_string()).filter(|name| has_any(name))?;
+        let name = cause.name.to_string();
+        let lock = twin.observed.locks.iter().find(|lock| lock.name == name)?;
         let effect =
             findings.effects.iter().find(|it| Some(&it.variant) == cause.cured_by.as_ref())?;
-        Some((name, effect))
+        Some((lock, effect))
     });
-    let Some((name, effect)) = cured else { return Ok(()) };
+    let Some((lock, effect)) = cured else { return Ok(()) };
     let Some(ratio) = effect.ratio else { return Ok(()) };
-    let twin = calibrate(&seen, SEED, WORKERS).map_err(none)?;
-    let Some(lock) = twin.observed.locks.iter().find(|lock| lock.name == name) else {
-        return Ok(());
-    };
     let mut oracle = Oracle::new(&twin, SEED, WORKERS).map_err(none)?;
     let level = findings.effects_at.unwrap_or(findings.focus);
     let gone = Altered::Without { lock: lock.name.clone() };

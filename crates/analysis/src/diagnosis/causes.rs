@@ -346,18 +346,19 @@ fn nothing_runs(row: &Row, balance: &Balance, group: usize) -> Option<f64> {
     (share >= LEAST_CONVOY && elsewhere < HALF * share).then_some(share)
 }
 
-/// One client alone does more, though nearly every operation of it takes the same thing: holding it
-/// takes no longer than that one's operation, and what else an operation's CPU has risen by, so the
-/// rest of the time nobody has it.
+/// One client alone does more, though most operations wait for it: who has it has it for no longer
+/// than that client's operation takes, what else an operation's CPU has risen by, and while it
+/// waits for a core. The rest of the time nobody has it.
 fn slower_than_one(context: &Context<'_>, group: usize) -> Option<f64> {
     let (row, balance) = (&context.account.row, &context.account.balance);
     let one = context.accounts.levels.iter().find(|account| account.level.clients == 1)?;
     let is_passed = matches!(context.groups.list[group].kind, CauseKind::Lock | CauseKind::Thread);
-    if !is_passed || row.waits[group] < HALF * row.throughput {
+    let is_behind = behind::inner(row, group).is_some_and(|(_, share)| share >= LEAST_BEHIND);
+    if !is_passed || is_behind || row.waits[group] < HALF * row.throughput {
         return None;
     }
     let risen = balance.extra_cpu - work_of(balance, group, context.functions);
-    let share = 1.0 - row.throughput / one.row.throughput - risen.max(0.0);
+    let share = 1.0 - row.throughput / one.row.throughput - risen.max(0.0) - row.runnable;
     (share >= LEAST_CONVOY).then_some(finite(share))
 }
 

@@ -235,7 +235,7 @@ impl Fitting<'_> {
             None => known(lock).unwrap_or(0.0) * (1.0 - fit),
         };
         let all_slept: f64 = self.seen.locks.iter().map(slept).sum();
-        let seen = if all_slept > 0.0 { (self.seen.delay.0 / all_slept).min(1.0) } else { 0.0 };
+        let part = if all_slept > 0.0 { (self.seen.delay.0 / all_slept).min(1.0) } else { 0.0 };
         let left = 1.0 - counted * fit;
         let of_lock = |lock: &ObservedLock| {
             let inside = match known(lock) {
@@ -249,12 +249,12 @@ impl Fitting<'_> {
             };
             let asleep = match lock.stage {
                 Some(stage) => (stage.full.0 * full - inside * demand).max(0.0),
-                None => slept(lock) * seen,
+                None => slept(lock) * part,
             };
             (visits, (inside, asleep))
         };
-        let (visits, times): (_, Vec<(f64, f64)>) = self.seen.locks.iter().map(of_lock).unzip();
-        let (inside, asleep) = times.into_iter().unzip();
+        let (visits, held): (_, Vec<(f64, f64)>) = self.seen.locks.iter().map(of_lock).unzip();
+        let (inside, asleep) = held.into_iter().unzip();
         Parameters { visits, inside, asleep, idle_wake: on(IDLE_WAKE, at[0]) }
     }
 
@@ -282,8 +282,8 @@ impl Fitting<'_> {
             });
             for (visits, odds, full) in each {
                 let mut point = vec![wake, visits];
-                point.extend((0..locks).map(|place| if place == 0 { odds } else { 0.3 }));
                 // Lesser locks begin with less of the CPU.
+                point.extend((0..locks).map(|place| if place == 0 { odds } else { 0.3 }));
                 point.extend(is_staged.then_some(full));
                 all.push(point);
             }

@@ -96,7 +96,7 @@ pub fn forecast(curve: &Curve, level: Level, weights: &Weights) -> Result<Foreca
     let known = Known::of(curve);
     let last = known.last();
     if known.len() < FEWEST_LEVELS && wanted == curve.cores && last == wanted {
-        return Ok(at_its_cores(curve, level, weights));
+        return Ok(at_its_cores(curve, &known, level, weights));
     }
     if known.len() < FEWEST_LEVELS {
         return Err(Refused::TooFew { found: known.len(), cores: curve.cores });
@@ -126,11 +126,10 @@ pub fn forecast(curve: &Curve, level: Level, weights: &Weights) -> Result<Foreca
 /// A level with more clients than cores from a curve that says no more than that: throughput stays
 /// what it was with the most clients. Where it fell on the way there it may go on falling, as a
 /// power of the clients.
-fn at_its_cores(curve: &Curve, level: Level, weights: &Weights) -> Forecast {
-    let known = Known::of(curve);
+fn at_its_cores(curve: &Curve, known: &Known, level: Level, weights: &Weights) -> Forecast {
     let choice = weights.choice(Shape::AtCores);
     let middle = known.ln_x[known.len() - 1];
-    let scale = shape::scale(&known, f64::from(curve.cores));
+    let scale = shape::scale(known, f64::from(curve.cores));
     let fall = fall_beyond(curve, level.clients);
     let at = |logarithm: f64| PerSecond(logarithm.exp());
     Forecast {

@@ -130,7 +130,7 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
     }
     if let Some(share) = wait.convoy {
         text += &format!(
-            "; {} of the time nobody has it: it is handed to a thread that has to wake (a convoy)",
+            "; {} of the time nobody has it: whoever gets it next has to wake first (a convoy)",
             sentence::percent(share)
         );
     }
@@ -219,7 +219,7 @@ mod tests {
         let spinning = WaitWork { cores: Cores(1.0), spins: true };
         let text = said(wait(Some(spinning), 2));
         assert!(text.contains(", 1 busy spinning for it;") && text.ends_with("; 2 objects"));
-        let convoy = "; 27 % of the time nobody has it: it is handed to a thread that has to wake";
+        let convoy = "; 27 % of the time nobody has it: whoever gets it next has to wake first";
         let herd = "; 71 % of it in threads just woken from a condition";
         let both = said(wait(None, 3));
         assert!(both.contains(convoy) && both.contains(herd) && both.contains("(polling)"));

@@ -120,7 +120,7 @@ pub struct WaitEvidence {
     /// Whether those who wait sleep for a time of their own and look again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub polls: bool,
-    /// Share of the time in which nobody has it, since it is handed to a thread that has to wake.
+    /// Share of the time in which nobody has it, since whoever gets it next has to wake first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub convoy: Option<Ratio>,
     /// Share of the waits of threads that were just woken from a condition, and want the lock back.
