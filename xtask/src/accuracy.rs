@@ -30,8 +30,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 const FLAGS: &str = "--runs N, --seed S, --budget TIME, --forms LIST, --out DIR, --program FILE, \
-                     --again DIR, --scores FILE, --gain TIME, \
-                     --tools, --write, --check, NAMES; or --live alone";
+                     --again DIR, --scores FILE, --since COMMIT, \
+                     --gain TIME, --tools, --write, --check, NAMES; or --live alone";
 /// The variant that is the treated twin.
 const TREATED: &str = "treated";
 /// Where the tables go with `--write`, and what stands above them.
@@ -53,6 +53,8 @@ struct Options {
     again: Option<PathBuf>,
     /// Where scores of many calls add up.
     scores: Option<PathBuf>,
+    /// The commit from which on tables are of all that add up; else of the last one.
+    since: Option<String>,
     write: bool,
     check: bool,
     /// Of a run of its own at the level of the story, by which the twin's gain is told.
@@ -144,7 +146,8 @@ fn report(options: &Options, specimens: &[Specimen], scored: &[Scored]) -> Resul
     let (count, tables) = match &options.scores {
         Some(path) => {
             let all = kept::add(path, options.seed, scored)?;
-            (kept::newest(&all).len(), tables::of_versions(&all))
+            let newest = kept::newest(&all, options.since.as_deref())?;
+            (newest.len(), tables::of_versions(&all, &newest))
         }
         None => (scored.len(), tables::all(scored)),
     };
@@ -166,6 +169,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
         program: crate::built("release/kneepoint"),
         again: None,
         scores: None,
+        since: None,
         write: false,
         check: false,
         gain: None,
@@ -185,6 +189,7 @@ fn parse(flags: &[&str]) -> Result<Options> {
             "--program" => options.program = std::path::absolute(value()?)?,
             "--again" => options.again = Some(std::path::absolute(value()?)?),
             "--scores" => options.scores = Some(std::path::absolute(value()?)?),
+            "--since" => options.since = Some((*value()?).to_owned()),
             "--write" => options.write = true,
             "--check" => options.check = true,
             "--gain" => options.gain = Some((*value()?).to_owned()),

@@ -87,7 +87,7 @@ pub enum Name {
 }
 
 /// What stands for the name of an object that has none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Nothing.
     Nowhere,

@@ -4,7 +4,7 @@
 //! with the commit whose rules it judged.
 
 use super::score::Scored;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write as _;
@@ -48,11 +48,20 @@ fn read(path: &Path) -> Result<Vec<KeptScore>> {
     text.lines().enumerate().map(score_of).collect()
 }
 
-/// The scores of the version that was scored last.
-pub(super) fn newest(kept: &[KeptScore]) -> Vec<Scored> {
-    let last = kept.last().map(|one| one.commit.as_str());
-    let newest = kept.iter().filter(|one| Some(one.commit.as_str()) == last);
-    newest.map(|one| one.scored.clone()).collect()
+/// The scores of the version that was scored last, or from the first of version `since` on.
+///
+/// # Errors
+/// Nothing was scored by that version.
+pub(super) fn newest(kept: &[KeptScore], since: Option<&str>) -> Result<Vec<Scored>> {
+    let newest: Vec<&KeptScore> = match (since, kept.last()) {
+        (Some(since), _) => kept.iter().skip_while(|one| one.commit != since).collect(),
+        (None, Some(last)) => kept.iter().filter(|one| one.commit == last.commit).collect(),
+        (None, None) => Vec::new(),
+    };
+    if let (Some(commit), true) = (since, newest.is_empty()) {
+        bail!("no run was scored by {commit}");
+    }
+    Ok(newest.into_iter().map(|one| one.scored.clone()).collect())
 }
 
 /// The commit that is checked out; *unknown* where there is no repository.
@@ -99,6 +108,10 @@ mod tests {
         assert_eq!(outcomes, scored.iter().map(|one| &one.outcome).collect::<Vec<_>>());
         assert_eq!(all.iter().map(|kept| kept.seed).collect::<Vec<_>>(), [1, 1, 2, 2]);
         assert_eq!((all[1].commit.as_str(), all[2].commit.as_str()), ("1a2b3c", "1a2b3c+"));
+        assert_eq!(newest(&all, None).unwrap().len(), 2);
+        assert_eq!(newest(&all, Some("1a2b3c")).unwrap().len(), 4);
+        assert!(newest(&all, Some("ffffff")).is_err());
+        assert!(newest(&[], None).unwrap().is_empty());
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub(crate) fn live() -> Result<Vec<Missed>> {
         program: crate::built("debug/kneepoint"),
         again: None,
         scores: None,
+        since: None,
         write: false,
         check: false,
         gain: None,

@@ -1,6 +1,6 @@
 //! Tables of scores: by family, by form of build, and what is taken for what.
 
-use super::kept::{KeptScore, newest};
+use super::kept::KeptScore;
 use super::score::{Marks, Outcome, Scored};
 use super::tools::Tool;
 use kneepoint_stats::interval::median;
@@ -27,16 +27,16 @@ fn judged(scored: &[Scored]) -> String {
     text
 }
 
-/// The same of scores that have added up: of the version that was scored last, a line for each
-/// version, and what other tools show on the runs of any.
-pub(super) fn of_versions(kept: &[KeptScore]) -> String {
+/// The same of scores that have added up: of the `newest` of them, a line for each version, and
+/// what other tools show on the runs of any.
+pub(super) fn of_versions(kept: &[KeptScore], newest: &[Scored]) -> String {
     let every: Vec<Scored> = kept.iter().map(|one| one.scored.clone()).collect();
     let mut versions: BTreeMap<&str, Vec<&Scored>> = BTreeMap::new();
     for one in kept {
         versions.entry(&one.commit).or_default().push(&one.scored);
     }
     let by_commit = scores("commit", &versions, &BTreeMap::new());
-    format!("{}\n{by_commit}{}", judged(&newest(kept)), beside_tools(&every))
+    format!("{}\n{by_commit}{}", judged(newest), beside_tools(&every))
 }
 
 /// How often Kneepoint and other tools show a planted place first, where these were tried.
@@ -283,7 +283,8 @@ mod tests {
         let kept = some().into_iter().zip(["a1", "a1", "a1", "a1", "b2", "b2"]);
         let kept =
             kept.map(|(scored, commit)| KeptScore { commit: commit.to_owned(), seed: 1, scored });
-        let text = of_versions(&kept.collect::<Vec<_>>());
+        let kept: Vec<KeptScore> = kept.collect();
+        let text = of_versions(&kept, &crate::accuracy::kept::newest(&kept, None).unwrap());
         assert!(text.contains("| all | 2 | 0 | 0 |  |"), "{text}");
         assert!(text.contains("| a1 | 4 | 1 | 1 | 33 % |"), "{text}");
         assert!(text.contains("| b2 | 2 | 0 | 0 |  |"), "{text}");

@@ -120,6 +120,11 @@ impl Seen {
         self.blocked.values().sum()
     }
 
+    /// Seconds of waits that its stacks stand for.
+    pub(super) fn sampled(&self) -> f64 {
+        self.machinery.values().sum()
+    }
+
     pub(super) fn machinery(&self) -> Machinery {
         heaviest(&self.machinery).map_or(Machinery::User(LOCK), |(shown, _)| shown)
     }
