@@ -75,6 +75,11 @@ pub(crate) fn run(flags: &[&str]) -> Result<()> {
         return Ok(());
     }
     let options = parse(flags)?;
+    if let Some(since) = &options.since {
+        // Before hours of runs, and before their scores are added.
+        let scores = options.scores.as_ref().context("--since wants --scores")?;
+        kept::newest(&kept::read(scores)?, Some(since))?;
+    }
     let mut specimens = Specimen::all(&crate::root().join("specimens"))?;
     let known = |name: &String| specimens.iter().any(|specimen| specimen.name == *name);
     if let Some(other) = options.names.iter().find(|name| !known(name)) {

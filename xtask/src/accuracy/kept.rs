@@ -40,7 +40,11 @@ fn add_of(commit: &str, path: &Path, seed: u64, scored: &[Scored]) -> Result<Vec
     read(path)
 }
 
-fn read(path: &Path) -> Result<Vec<KeptScore>> {
+/// All that a file holds.
+///
+/// # Errors
+/// It cannot be read, or a line of it is no score.
+pub(super) fn read(path: &Path) -> Result<Vec<KeptScore>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let score_of = |(at, line): (usize, &str)| {
         serde_json::from_str(line).with_context(|| format!("{}:{}", path.display(), at + 1))

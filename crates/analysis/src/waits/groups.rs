@@ -12,7 +12,7 @@ use super::pools::Pools;
 use super::processes::{Lock, locks};
 use super::seen::{Seen, heaviest};
 use super::union::{Kind, SleptFor, Union, union_of};
-use super::{serial, stackless};
+use super::{serial, unsampled};
 use crate::frames::kernel_locks::{self, Machinery};
 use crate::frames::names::{Catalogue, KERNEL, numbered_call};
 use crate::frames::naming::{LOCK, kernel_naming_frames, polled_names};
@@ -242,7 +242,7 @@ fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>, pools: &Pools) -> Grou
             slept_for.unwrap_or_else(|| union_of(stacks.known, nodes, what, all_blocked))
         })
         .collect();
-    stackless::apportion(&locks, &mut unions);
+    unsampled::apportion(&locks, &mut unions);
     for (Lock { nodes, seen: what }, (kind, place)) in locks.into_iter().zip(unions) {
         let entry = united.entry((kind, place.to_string())).or_default();
         entry.place.get_or_insert(place);

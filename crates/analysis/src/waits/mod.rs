@@ -14,6 +14,6 @@ pub(crate) mod requests;
 pub(crate) mod runtimes;
 mod seen;
 pub(crate) mod serial;
-mod stackless;
 mod union;
+mod unsampled;
 pub(crate) mod wait_work;

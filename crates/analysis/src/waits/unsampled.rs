@@ -1,4 +1,4 @@
-//! Objects that no stack was taken for.
+//! Objects whose waits have no stack in the sample.
 //!
 //! A stack is taken by chance, the likelier the longer the wait, and stands for all waits like it:
 //! the stacks for one reason stand for all the time that was waited for it, whatever the object
