@@ -35,6 +35,24 @@ const LOCKED: &str = r#"
     ]
 "#;
 
+/// A spin lock, held for a third of an operation.
+const SPUN: &str = r#"
+    name = "spun"
+    [cores]
+    count = 4
+    [scheduler]
+    slice = "3 ms"
+    [lock.table]
+    kind = "test-and-set"
+    [[thread]]
+    name = "client"
+    count = "clients"
+    program = [
+      { run = "20 us", cv = 1.0 },
+      { hold = "table", steps = [{ run = "10 us", cv = 1.0 }] },
+    ]
+"#;
+
 const FREE: &str = r#"
     name = "no lock"
     [cores]
@@ -285,6 +303,27 @@ fn a_lock_that_was_counted_bounds_what_more_cores_bring() {
     assert_eq!(held, Some((1.0, 50e-6)), "how often it is taken is not known");
     findings.locks = Some(counted(1e-6, &name));
     assert!(Observed::of(&findings).expect("enough").locks.is_empty(), "it is hardly held");
+}
+
+/// Cores that spin for one lock do not do more together than it lets through, however many.
+#[test]
+fn a_spin_lock_bounds_what_more_cores_bring() {
+    let spun = Twin::parse(SPUN).expect("valid");
+    let two = |clients| Level { clients, cores: 2 };
+    let findings = analyse(&record(&spun, &[1, 2].map(two), &how()).expect("simulated"));
+    let seen = Observed::of(&findings).expect("enough was seen");
+    let lock = seen.contended.expect("all extra CPU is spinning");
+    assert!(!lock.moved && (lock.part - 1.0 / 3.0).abs() < 0.05, "{lock:?}");
+    let twin = calibrate(&seen, 3, 2).expect("calibrated");
+    let mut oracle = Oracle::new(&twin, 3, 2).expect("usable");
+    for (clients, cores) in [(2, 2), (4, 4), (8, 8), (1, 1)] {
+        let level = Level { clients, cores };
+        let said = oracle.ask(&Asked { level, changes: Vec::new() }).expect("an answer");
+        let truth = truth(&spun, level);
+        assert!((said.throughput.0 / truth).ln().abs() < 0.12, "{level:?}: {said:?} {truth}");
+    }
+    let free = Observed::of(&analysed(FREE, &[1, 2, 4, 8])).expect("enough was seen");
+    assert_eq!(free.contended, None);
 }
 
 /// Calibrates a twin of a run whose clients wait for no lock that anyone may take. It forecasts

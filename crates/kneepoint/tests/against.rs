@@ -46,7 +46,7 @@ budget_s = 120
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     for (name, rate) in [("old", 1000), ("new", 3000)] {
-        let text = format!("#!/bin/sh\nsleep 0.5\necho rate: $(( {rate} * $1 ))\n");
+        let text = format!("#!/bin/sh\nsleep 0.25\necho rate: $(( {rate} * $1 ))\n");
         fs::write(sandbox.path(name), text).unwrap();
         fs::set_permissions(sandbox.path(name), fs::Permissions::from_mode(0o755)).unwrap();
         let recipe = recipe(&format!("./{name} {{clients}}"));

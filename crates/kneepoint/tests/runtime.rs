@@ -76,7 +76,7 @@ fn the_interpreter_s_lock_is_one_cause() {
     };
     let python = String::from_utf8(asked.stdout).unwrap();
     let sandbox = Sandbox::new();
-    let how = ["run", "--levels", "1,2,4", "--budget", "30s", "--out", "run", "--json", "--"];
+    let how = ["run", "--levels", "1,2,4", "--budget", "20s", "--out", "run", "--json", "--"];
     let program = [python.trim(), PROGRAM, "{clients}", "{seconds}"];
     let ran = sandbox.run(&[&how[..], &program[..]].concat());
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");

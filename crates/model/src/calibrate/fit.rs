@@ -442,7 +442,8 @@ impl Fitting<'_> {
         };
         let low = self.seen.levels.first().map_or(1, |it| it.clients);
         let most = self.seen.most();
-        if ends(0).1 - ends(0).0 > 0.3 {
+        // Where one client alone does not tell, it matters at no level.
+        if low > 1 && ends(0).1 - ends(0).0 > 0.3 {
             said.push(Undetermined::Start);
         }
         if best.len() > 1 && ends(1).1 - ends(1).0 > 0.3 {

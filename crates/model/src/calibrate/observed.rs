@@ -1,10 +1,11 @@
 //! What of a run the calibration looks at: for each level throughput, CPU of an operation, and what
 //! it waits for.
 
+use crate::twin::Contended;
 use kneepoint_vocab::findings::{
     Cause, CauseKind, Charge, CurvePoint, LevelLedger, LineKind, LockRow, Name, NoTwin, ThreadLine,
 };
-use kneepoint_vocab::{Cores, Findings, PerSecond, Ratio, Seconds};
+use kneepoint_vocab::{CodeKind, Cores, Findings, PerSecond, Ratio, Seconds};
 
 /// Causes with less of the loss are not worth a lock in the twin.
 const WORTH: f64 = 0.03;
@@ -27,6 +28,8 @@ const SERVES: f64 = 0.9;
 const BUSY: f64 = 0.5;
 /// Most causes of CPU that are tried.
 const CPU_CAUSES: usize = 2;
+/// Less extra CPU than this part of an operation's says nothing of what cores contend for.
+const LEAST_EXTRA: f64 = 0.05;
 /// Least that a throughput is taken to be off, relative to it: what the machine does from run to
 /// run.
 const LEAST_ERROR: f64 = 0.02;
@@ -45,6 +48,8 @@ pub struct Observed {
     /// Requests and answers of an operation between a generator and the system under test; absent
     /// where the clients live in it.
     pub round_trips: Option<f64>,
+    /// What of the CPU of an operation one core has at a time.
+    pub contended: Option<Contended>,
     /// Causes that are CPU, with their part of the CPU at the level where causes are ranked.
     pub cpu: Vec<(String, Ratio)>,
     /// The first cause's name.
@@ -197,13 +202,14 @@ impl Observed {
         Ok(Self {
             name: findings.recipe.clone(),
             cores: most_cores(findings),
-            levels,
             locks,
+            contended: contended(findings, &levels),
             cpu: at_focus.map_or_else(Vec::new, |(_, ledger)| cpu_causes(findings, busy(ledger))),
             first_cause: findings.causes.first().map(|cause| cause.name.to_string()),
             round_trips: generated.then_some(trips.round()),
             delay: Seconds(lines.map(|line| line.per_operation.value.0).sum()),
             staged: None,
+            levels,
         })
     }
 
@@ -360,6 +366,26 @@ fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<(String, Ratio)> {
     let all = findings.causes.iter().filter(is_cpu).take(CPU_CAUSES);
     all.map(|cause| (cause.name.to_string(), Ratio(cause.lost.value.0 / busy.0.max(1e-9))))
         .collect()
+}
+
+/// What causes that spin or take cache lines from each other make of an operation's CPU, by how much
+/// more of it an operation takes where all cores are busy for the first time: with more clients a
+/// lock whose holder was preempted adds to that.
+fn contended(findings: &Findings, levels: &[ObservedLevel]) -> Option<Contended> {
+    let cores = most_cores(findings);
+    let lost = |cause: &Cause| cause.lost.value.0;
+    let kind = |cause: &Cause| cause.evidence.charge.code();
+    let causes: Vec<&Cause> = findings.causes.iter().filter(|it| kind(it).is_some()).collect();
+    let most = causes.iter().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    let moved = kind(most)? != CodeKind::Spin;
+    let least = levels.iter().map(|it| it.demand.0).fold(f64::INFINITY, f64::min);
+    let extra = |level: &ObservedLevel| level.demand.0 / least - 1.0;
+    let focus = levels.iter().find(|it| it.clients == findings.focus.clients)?;
+    let all = extra(focus) * least * focus.throughput.0;
+    let part = (causes.iter().map(|it| lost(it)).sum::<f64>() / all).clamp(0.0, 1.0);
+    let full = levels.iter().find(|it| it.clients >= cores)?;
+    let extra = part * extra(full);
+    (cores > 1 && extra > LEAST_EXTRA).then(|| Contended::fitted(extra, moved, cores))
 }
 
 fn level(point: &CurvePoint, ledger: &LevelLedger, locks: &[Taken<'_>]) -> ObservedLevel {

@@ -2,6 +2,7 @@
 //! comes from.
 
 use super::observed::Observed;
+use crate::twin::Contended;
 use std::fmt::Write;
 
 /// What the levels have to determine.
@@ -72,7 +73,15 @@ fn machine(text: &mut String, seen: &Observed, own: &Parameters) {
         let factor = level.demand.0 / least;
         let _ = writeln!(text, "  {{ clients = {each:?}, factor = {factor:.4} }},");
     }
-    text.push_str("]\n\n[scheduler]\n");
+    text.push_str("]\n");
+    if let Some(Contended { part, moved, cores }) = seen.contended {
+        text.push_str("# fitted: what one core has at a time, by the CPU where all are busy\n");
+        let _ = writeln!(
+            text,
+            "contended = {{ part = {part:.4}, moved = {moved}, cores = {cores} }}"
+        );
+    }
+    text.push_str("\n[scheduler]\n");
     let _ = writeln!(
         text,
         "slice = {{ value = \"{SLICE}\", from = \"assumed\", source = \"Linux 6.6 and later\" }}"

@@ -3,7 +3,7 @@
 
 use super::Ticks;
 use super::ledger::{Account, Objects, Sort};
-use super::program::Compiled;
+use super::program::{Compiled, LockKind};
 use kneepoint_vocab::{
     CodeKind, CoreTime, Fact, Frame, Holders, Nanos, StackId, StackKind, StackRecord, StackWeight,
     ThreadRole, ThreadTime, Tier, Wait, WaitKey, WaitReason,
@@ -52,9 +52,17 @@ pub fn stacks(twin: &Compiled) -> Vec<StackRecord> {
         modules: Vec::new(),
     };
     let objects = Objects::of(twin);
+    let spun = |name: &str| {
+        let spins = |kind| matches!(kind, LockKind::TestAndSet | LockKind::Ticket | LockKind::Mcs);
+        twin.locks.iter().any(|lock| lock.name == name && spins(lock.kind))
+    };
     let mut all = vec![record(0, "program", &twin.name)];
     for (id, (sort, name)) in (1_u32..).zip(objects.all()) {
         all.push(match sort {
+            Sort::Lock if spun(name) => StackRecord {
+                code: CodeKind::Spin,
+                ..record(id, &format!("{name}: spinning"), &twin.name)
+            },
             Sort::Switching => record(id, "context_switch", "[kernel]"),
             Sort::Scheduler => record(id, "run_queue_lock", "[kernel]"),
             Sort::Lock => record(id, &format!("{name}: waking, spinning, moving"), &twin.name),

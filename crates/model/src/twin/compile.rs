@@ -258,6 +258,11 @@ impl<'a> Builder<'a> {
         let sound =
             twin.cores.crowding.iter().all(|it| positive(it.clients) && positive(it.factor));
         check(ascending && sound, "[cores] crowding has ascending clients and factors above 0")?;
+        let fine = twin.cores.contended.is_none_or(|it| {
+            positive(it.part) && (it.moved || it.part <= 1.0) && (1..=MOST).contains(&it.cores)
+        });
+        let what = "[cores] contended has a part above 0, to 1 unless it is moved, and cores";
+        check(fine, what)?;
         for (name, lock) in &twin.lock {
             let what = format!("[lock.{name}] copies lies between 1 and 2^20");
             check((1..=MOST).contains(&lock.copies), &what)?;

@@ -1,5 +1,6 @@
 //! The types of a twin file.
 
+use super::contended::Contended;
 use super::quantity::Quantity;
 use crate::sim::{Placement, Prefer};
 use serde::{Deserialize, Serialize};
@@ -61,11 +62,21 @@ pub struct Cores {
     /// What CPU work costs with more clients for each core, ascending.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crowding: Vec<Crowding>,
+    /// What of it one core has at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contended: Option<Contended>,
 }
 
 impl Default for Cores {
     fn default() -> Self {
-        Self { count: 1, speed: 1.0, ways: 1, shared_speed: 0.6, crowding: Vec::new() }
+        Self {
+            count: 1,
+            speed: 1.0,
+            ways: 1,
+            shared_speed: 0.6,
+            crowding: Vec::new(),
+            contended: None,
+        }
     }
 }
 
@@ -84,6 +95,11 @@ impl Cores {
     /// What a step's CPU is to be multiplied with at a level.
     #[must_use]
     pub fn crowded(&self, clients: u32, cores: u32) -> f64 {
+        let contended = self.contended.map_or(1.0, |it| it.factor(clients, cores));
+        contended * self.crowded_by(clients, cores)
+    }
+
+    fn crowded_by(&self, clients: u32, cores: u32) -> f64 {
         let at = (f64::from(clients.max(1)) / f64::from(cores.max(1))).ln();
         let known = &self.crowding;
         let after = known.iter().position(|it| it.clients.ln() >= at);

@@ -5,12 +5,14 @@
 
 mod change;
 mod compile;
+mod contended;
 mod file;
 mod place;
 mod quantity;
 
 pub use change::{Change, ChangeError};
 pub use compile::{Estimated, Wanted};
+pub use contended::Contended;
 pub use file::{
     Bus, Channel, Class, Clients, Cores, Count, Crowding, Device, Lock, LockType, Preference,
     Priority, QueueKind, Scheduler, Semaphore, Source, Step, Twin, WakeTo,
