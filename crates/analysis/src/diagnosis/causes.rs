@@ -225,8 +225,9 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
         code: code_of_extra(&code, quotient(now - least, now)),
     };
     let name = what.name.clone();
+    let callers = evidence_of.callers(&path, |_, stack| on_cpu(stack));
     Cause {
-        path: vec![path],
+        path: std::iter::once(path).chain(callers).collect(),
         stacks: evidence_of.flame(|_, stack| on_cpu(stack)),
         stacks_complete: completeness(evidence_of.weights(|_, stack| on_cpu(stack))),
         ..plain(loss, key, name, evidence(context, charge))

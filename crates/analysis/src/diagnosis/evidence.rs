@@ -1,7 +1,7 @@
 //! What the slices of a level hold about one cause: stacks, holders, longest wait.
 
 use crate::diagnosis::flame::Flame;
-use crate::frames::names::in_kernel;
+use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
 use crate::frames::naming::{machinery, naming_frames};
 use crate::frames::stacks::{Stacks, kernel_entry};
 use crate::ledgers::slices::{Functions, Slice};
@@ -52,6 +52,36 @@ impl Stops {
     }
 }
 
+/// Functions of the program outside of one in a stack, innermost first.
+fn outside<'a>(known: Catalogue, frames: &'a [Frame], function: &str) -> Vec<&'a str> {
+    let at = frames.iter().position(|frame| frame.function == function);
+    let outer = frames[at.map_or(frames.len(), |at| at + 1)..].iter();
+    let names = outer.filter(|frame| !in_kernel(frame)).map(|frame| frame.function.as_str());
+    let named = |name: &&str| !known.is_outermost(name) && !is_unnamed(name);
+    let names = names.filter(|name| !known.is_plumbing(name) && !known.is_standard(name));
+    names.filter(named).collect()
+}
+
+/// What these paths have in common, from their begin, as long as half of their weight or more does.
+fn mostly(mut paths: Vec<(Vec<&str>, f64)>) -> Vec<String> {
+    let half = 0.5 * paths.iter().map(|(_, weight)| weight).sum::<f64>();
+    let mut common = Vec::new();
+    loop {
+        let mut next: BTreeMap<&str, f64> = BTreeMap::new();
+        for (path, weight) in &paths {
+            if let Some(caller) = path.get(common.len()) {
+                *next.entry(caller).or_default() += weight;
+            }
+        }
+        let most = next.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((caller, _)) = most.filter(|(_, weight)| *weight >= half) else {
+            return common.into_iter().map(str::to_owned).collect();
+        };
+        paths.retain(|(path, _)| path.get(common.len()) == Some(&caller));
+        common.push(caller);
+    }
+}
+
 /// The slices of a level with the stack table.
 pub(crate) struct Evidence<'a> {
     slices: &'a [&'a Slice<'a>],
@@ -95,6 +125,20 @@ impl<'a> Evidence<'a> {
     ) -> impl Iterator<Item = (&'a StackWeight, bool)> {
         let stacks = self.stacks;
         self.chosen(choose).map(move |stack| (stack, stacks.complete(stack.stack)))
+    }
+
+    /// Who calls a function, innermost first, as long as one caller stands for half of the chosen
+    /// stacks or more.
+    pub(crate) fn callers(
+        &self,
+        function: &str,
+        choose: impl Fn(&TrialRecord, &StackWeight) -> bool,
+    ) -> Vec<String> {
+        let known = self.stacks.known;
+        let outer = |stack: &StackWeight| {
+            (outside(known, self.stacks.frames(stack.stack), function), seconds(stack.weight))
+        };
+        mostly(self.chosen(choose).map(outer).collect())
     }
 
     /// The way into the kernel by which a kernel lock is mostly spun for, or taken and given back.
@@ -309,5 +353,35 @@ mod tests {
         assert!(!Stops { busy: 0.01, helped: 0.1, ..collector() }.hold(), "it only lets them wait");
         assert!(Stops { busy: 0.2, ..collector() }.hold(), "others work for it");
         assert!(!Stops { waited: 0.0, ..collector() }.hold(), "nobody waits");
+    }
+
+    #[test]
+    fn callers_are_told_as_far_as_one_stands_for_half() {
+        let path = |names: &'static str| names.split_whitespace().collect::<Vec<_>>();
+        let paths = || {
+            vec![
+                (path("decode apply feed main"), 3.0),
+                (path("decode apply replay main"), 3.0),
+                (path("view read main"), 2.0),
+            ]
+        };
+        assert_eq!(mostly(paths()), ["decode", "apply"]);
+        assert_eq!(mostly(paths()[1..].to_vec()), ["decode", "apply", "replay", "main"]);
+        assert!(mostly(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn what_starts_threads_calls_nobody() {
+        let of = |names: &[&str]| -> Vec<Frame> {
+            let frame = |function: &&str| Frame {
+                function: (*function).to_owned(),
+                module: "bench".to_owned(),
+            };
+            names.iter().map(frame).collect()
+        };
+        let frames = of(&["mix", "std::thread::run", "serve", "start_thread", "clone3"]);
+        let known = Catalogue::built_in();
+        assert_eq!(outside(known, &frames, "mix"), ["serve"]);
+        assert!(outside(known, &frames, "elsewhere").is_empty());
     }
 }

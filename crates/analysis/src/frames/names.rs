@@ -346,7 +346,10 @@ pub(crate) fn is_unnamed(function: &str) -> bool {
 
 /// The type and the method, without arguments and types: `Fifo::lock(int)` -> `Fifo`, `lock`.
 fn method(lower: &str) -> Option<(&str, &str)> {
-    lower.split('(').next().unwrap_or(lower).rsplit_once("::")
+    const NAMELESS: &str = "(anonymous namespace)";
+    let mut brackets = lower.match_indices('(').map(|(at, _)| at);
+    let arguments = brackets.find(|&at| !lower[at..].starts_with(NAMELESS));
+    lower[..arguments.unwrap_or(lower.len())].rsplit_once("::")
 }
 
 fn known(list: &'static [Inside], function: &str) -> Option<&'static str> {
@@ -381,7 +384,10 @@ mod tests {
             "lockBtreeMutex",
             "btreeLockCarefully",
             "ssux_lock_impl<true>::wr_wait(unsigned int)",
+            "ssux_lock_impl<true>::wr_wait",
+            "(anonymous namespace)::ssux_lock_impl<true>::wr_wait((anonymous namespace)::Word*)",
             "std::mutex::lock()",
+            "std::mutex::lock",
             "MyMutex::acquire",
             "WaitLatch",
             "LWLockAcquire",

@@ -368,16 +368,15 @@ fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<(String, Ratio)> {
         .collect()
 }
 
-/// What causes that spin or take cache lines from each other make of an operation's CPU, by how much
-/// more of it an operation takes where all cores are busy for the first time: with more clients a
-/// lock whose holder was preempted adds to that.
+/// What causes that spin or take cache lines from each other make of an operation's CPU, by how
+/// much more of it an operation takes where all cores are busy for the first time: with more
+/// clients a lock whose holder was preempted adds to that.
 fn contended(findings: &Findings, levels: &[ObservedLevel]) -> Option<Contended> {
     let cores = most_cores(findings);
     let lost = |cause: &Cause| cause.lost.value.0;
-    let kind = |cause: &Cause| cause.evidence.charge.code();
-    let causes: Vec<&Cause> = findings.causes.iter().filter(|it| kind(it).is_some()).collect();
+    let causes: Vec<&Cause> = findings.causes.iter().filter(|it| code(it).is_some()).collect();
     let most = causes.iter().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
-    let moved = kind(most)? != CodeKind::Spin;
+    let moved = code(most)? != CodeKind::Spin;
     let least = levels.iter().map(|it| it.demand.0).fold(f64::INFINITY, f64::min);
     let extra = |level: &ObservedLevel| level.demand.0 / least - 1.0;
     let focus = levels.iter().find(|it| it.clients == findings.focus.clients)?;
@@ -386,6 +385,17 @@ fn contended(findings: &Findings, levels: &[ObservedLevel]) -> Option<Contended>
     let full = levels.iter().find(|it| it.clients >= cores)?;
     let extra = part * extra(full);
     (cores > 1 && extra > LEAST_EXTRA).then(|| Contended::fitted(extra, moved, cores))
+}
+
+/// What the instructions of a cause do. Nobody sleeps for a spin lock of the kernel.
+fn code(cause: &Cause) -> Option<CodeKind> {
+    match &cause.evidence.charge {
+        Charge::Wait { wait } => {
+            let spins = cause.waits.is_none() && wait.work.is_some_and(|work| work.spins);
+            spins.then_some(CodeKind::Spin)
+        }
+        charge => charge.code(),
+    }
 }
 
 fn level(point: &CurvePoint, ledger: &LevelLedger, locks: &[Taken<'_>]) -> ObservedLevel {

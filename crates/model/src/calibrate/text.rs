@@ -76,10 +76,8 @@ fn machine(text: &mut String, seen: &Observed, own: &Parameters) {
     text.push_str("]\n");
     if let Some(Contended { part, moved, cores }) = seen.contended {
         text.push_str("# fitted: what one core has at a time, by the CPU where all are busy\n");
-        let _ = writeln!(
-            text,
-            "contended = {{ part = {part:.4}, moved = {moved}, cores = {cores} }}"
-        );
+        let _ =
+            writeln!(text, "contended = {{ part = {part:.4}, moved = {moved}, cores = {cores} }}");
     }
     text.push_str("\n[scheduler]\n");
     let _ = writeln!(

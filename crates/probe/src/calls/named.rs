@@ -1,7 +1,7 @@
 //! Which symbols a name means that somebody typed: as the file has it, or as people read it, with
 //! or without its arguments and the spaces that it is in.
 
-use crate::stack::symbols::{Symbol, readable};
+use crate::stack::symbols::{Symbol, signature};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that are proposed, and those that are told apart.
@@ -52,7 +52,7 @@ pub(super) fn find(functions: &[Symbol], wanted: &str) -> Result<Vec<u64>, Unfou
     let ident = identifier(wanted);
     let may = |entry: &&Entry<'_>| ident.is_empty() || entry.name.contains(ident);
     let read: Vec<(String, &Entry<'_>)> =
-        entries.iter().filter(may).map(|entry| (readable(entry.name), entry)).collect();
+        entries.iter().filter(may).map(|entry| (signature(entry.name), entry)).collect();
     let compact = without_spaces(wanted);
     let rules: [&dyn Fn(&str) -> bool; 3] = [
         &|name: &str| without_spaces(name) == compact,
@@ -82,7 +82,7 @@ fn addresses(entries: &[&Entry<'_>]) -> Result<Vec<u64>, Unfound> {
         own.entry(entry.name).or_default().insert(entry.symbol.address);
     }
     if let Some((name, all)) = own.iter().find(|(_, all)| all.len() > 1) {
-        let at = |address: &u64| format!("{} at {address:#x}", readable(name));
+        let at = |address: &u64| format!("{} at {address:#x}", signature(name));
         return Err(Unfound::Several(some(all.iter().map(at))));
     }
     let all: BTreeSet<u64> = entries.iter().map(|entry| entry.symbol.address).collect();
@@ -174,7 +174,7 @@ fn near(entries: &[Entry<'_>], ident: &str) -> Vec<String> {
         if !few && !entry.name.to_lowercase().contains(&begin) {
             continue;
         }
-        let name = readable(entry.name);
+        let name = signature(entry.name);
         let name = untyped(plain(&name));
         let last = name.rsplit("::").next().unwrap_or(name).to_lowercase();
         let away = match last.contains(&wanted) {

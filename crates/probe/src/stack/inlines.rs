@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(read("wait<f()::<lambda()> >", header), "std::wait<f()::<lambda()> >");
         assert_eq!(
             read("_ZNSt5mutex4lockEv", "/usr/include/c++/12/bits/std_mutex.h"),
-            "std::mutex::lock()"
+            "std::mutex::lock"
         );
         assert_eq!(read("operator()", "/home/me/bench.cpp"), "operator() in bench.cpp");
         assert_eq!(read("post", "/home/me/bench.cpp"), "post");

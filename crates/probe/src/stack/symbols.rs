@@ -104,8 +104,23 @@ fn is_plainly(symbol: &str, name: &str) -> bool {
         return false;
     }
     let read = readable(symbol);
-    let before = read.rfind('(').map_or(read.as_str(), |at| &read[..at]);
-    before.rsplit("::").next() == Some(name)
+    let own = &read[own_name(&read)..];
+    own.split_once("[abi:").map_or(own, |(before, _)| before) == name
+}
+
+/// Where a function's own name begins, behind the spaces and types it is in: `::` within
+/// parentheses and template arguments belongs to these.
+fn own_name(read: &str) -> usize {
+    let (mut depth, mut begin) = (0_i32, 0);
+    for (at, character) in read.char_indices() {
+        match character {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth -= 1,
+            ':' if depth == 0 => begin = at + 1,
+            _ => {}
+        }
+    }
+    begin
 }
 
 /// Symbols by address; aliases of one address with the best known last.
@@ -171,20 +186,28 @@ fn is_number(text: &str) -> bool {
 const STRING: &str =
     "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
 
-/// A name as people write it: C++ and Rust demangled, without Rust's hash, without control
-/// characters.
+/// A name as people say it: C++ and Rust demangled, without types of arguments and results, which
+/// can be pages long, without Rust's hash, without control characters.
 pub(crate) fn readable(name: &str) -> String {
+    written(name, cpp_demangle::DemangleOptions::new().no_params().no_return_type())
+}
+
+/// The same with the types of arguments and results, which tell functions of one name apart.
+pub(crate) fn signature(name: &str) -> String {
+    written(name, cpp_demangle::DemangleOptions::new())
+}
+
+fn written(name: &str, options: cpp_demangle::DemangleOptions) -> String {
+    let cpp = || {
+        name.starts_with("_Z").then_some(())?;
+        cpp_demangle::Symbol::new(name).ok()?.demangle_with_options(&options).ok()
+    };
     let plain = match rustc_demangle::try_demangle(name) {
         Ok(rust) => format!("{rust:#}"),
-        Err(_) => demangle_cpp(name).unwrap_or_else(|| name.to_owned()),
+        Err(_) => cpp().unwrap_or_else(|| name.to_owned()),
     };
     let plain = plain.replace(STRING, "std::string");
     plain.chars().filter(|character| !character.is_control()).collect()
-}
-
-fn demangle_cpp(name: &str) -> Option<String> {
-    name.starts_with("_Z").then_some(())?;
-    cpp_demangle::Symbol::new(name).ok()?.demangle().ok()
 }
 
 #[cfg(test)]
@@ -203,6 +226,16 @@ mod tests {
         assert!(table.bears(105, run) && table.bears(105, "_M_run"));
         assert!(!table.bears(105, "_M_ru") && !table.bears(105, "main"));
         assert!(table.bears(205, "_M_run") && !table.bears(205, run));
+    }
+
+    #[test]
+    fn a_function_of_a_space_without_a_name_bears_its_own() {
+        let serve = "_ZN12_GLOBAL__N_15serveERNS_4HeapERKN3net6SocketE";
+        let read = "_Z4readIN12_GLOBAL__N_16SocketEET_v";
+        let table = SymbolTable::new(vec![function(100, 10, serve), function(200, 10, read)]);
+        assert!(table.bears(105, "serve") && !table.bears(105, "Socket"));
+        assert_eq!(table.function(105).map(readable).unwrap(), "(anonymous namespace)::serve");
+        assert!(table.bears(205, "read<(anonymous namespace)::Socket>"));
     }
 
     #[test]
@@ -280,9 +313,10 @@ mod tests {
             readable("_ZN3std2io5Write9write_all17h0123456789abcdefE"),
             "std::io::Write::write_all"
         );
-        assert_eq!(readable("_Z10do_commandP3THDb"), "do_command(THD*, bool)");
+        assert_eq!(readable("_Z10do_commandP3THDb"), "do_command");
         let string = "_ZN3Log6appendERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
-        assert_eq!(readable(string), "Log::append(std::string const&)");
+        assert_eq!(readable(string), "Log::append");
+        assert_eq!(signature(string), "Log::append(std::string const&)");
         assert_eq!(readable("pthread_mutex_lock"), "pthread_mutex_lock");
         assert_eq!(readable("od\u{1b}[31md\n"), "od[31md");
     }
