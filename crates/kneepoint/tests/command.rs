@@ -64,14 +64,14 @@ fn as_much_is_said_as_was_asked_for() {
 fn variants_are_tried_proven_and_judged() {
     let _together = together();
     let sandbox = Sandbox::new();
-    let bench = "#!/bin/sh\nsleep 0.45\necho rate: ${RATE:-1000}\n";
+    let bench = "#!/bin/sh\nsleep 0.9\necho rate: ${RATE:-1000}\n";
     for name in ["old", "new"] {
         let text = if name == "new" { bench.replace("-1000", "-3000") } else { bench.to_owned() };
         fs::write(sandbox.path(name), text).unwrap();
         let mode = fs::Permissions::from_mode(0o755);
         fs::set_permissions(sandbox.path(name), mode).unwrap();
     }
-    let measured = ["run", "--levels", "1", "--throughput", "rate: ([0-9]+)", "--budget", "60s"];
+    let measured = ["run", "--levels", "1", "--throughput", "rate: ([0-9]+)", "--budget", "90s"];
     let variants = [
         ["--variant", "Patched: ./new {clients}"],
         ["--variant", "faster: RATE=2000"],
@@ -105,10 +105,10 @@ fn variants_are_tried_proven_and_judged() {
 fn variants_are_crossed_and_threads_run_where_and_how_they_should() {
     let _together = together();
     let sandbox = Sandbox::new();
-    let bench = "#!/bin/sh\nsleep 0.45\necho rate: $(( ${A:-10} * ${B:-100} ))\n";
+    let bench = "#!/bin/sh\nsleep 0.9\necho rate: $(( ${A:-10} * ${B:-100} ))\n";
     fs::write(sandbox.path("bench"), bench).unwrap();
     fs::set_permissions(sandbox.path("bench"), fs::Permissions::from_mode(0o755)).unwrap();
-    let measured = ["run", "--levels", "1", "--throughput", "rate: ([0-9]+)", "--budget", "80s"];
+    let measured = ["run", "--levels", "1", "--throughput", "rate: ([0-9]+)", "--budget", "120s"];
     let variants = ["--variant", "one: A=12", "--variant", "other: B=130", "--cross", "one,other"];
     let cpu = kneepoint_rig::placement::allowed()[0];
     let placed = format!("placed: cpus={cpu} nice=5 policy=batch");
