@@ -39,6 +39,26 @@ fn close(found: f64, wanted: f64) -> bool {
     (found / wanted - 1.0).abs() < 0.02
 }
 
+/// A program that prints the same rates each time: only logarithms differ, in the last digit.
+#[test]
+fn rates_without_any_noise_add_up() {
+    for (one, other) in [(1.2, 1.3), (1.1, 1.7), (3.0, 0.7)] {
+        let mut record = crossed(4, one, other, one * other);
+        let steady = |trial: &TrialRecord| match trial.id.variant.0.as_str() {
+            "one" => one,
+            "other" => other,
+            "both" => one * other,
+            _ => 1.0,
+        };
+        for trial in record.trials.iter_mut().filter(|it| it.id.phase == Phase::Effects) {
+            trial.operations = (1e6 * steady(trial)).round() as u64;
+        }
+        let findings = analyse(&record);
+        let figures = findings.crosses[0].figures.as_ref().unwrap();
+        assert_eq!(figures.verdict, Interaction::AddUp, "{figures:?}");
+    }
+}
+
 #[test]
 fn what_two_variants_do_together_is_found() {
     for (together, verdict) in [

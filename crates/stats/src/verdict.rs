@@ -296,10 +296,11 @@ impl Rule {
             let plain = one.ratio(1.0 - ERROR);
             plain.half_width() <= self.precision * plain.value
         };
-        if one.p_value() <= level && (is_last || large() || narrow()) {
+        let is_none = log.abs() <= ROUNDING;
+        if !is_none && one.p_value() <= level && (is_last || large() || narrow()) {
             return if log > 0.0 { Verdict::Better } else { Verdict::Worse };
         }
-        let holds_1 = one.p_value() > ERROR;
+        let holds_1 = is_none || one.p_value() > ERROR;
         if holds_1 && one.beyond(self.room(log), 1.0) <= ERROR {
             return Verdict::NoEffect;
         }
@@ -343,6 +344,8 @@ impl Rule {
 const MOST_LOOKS: usize = 60;
 /// True effects that the time still needed is worked out for; odd.
 const EFFECTS: u32 = 9;
+/// A log ratio this small is what logarithms of the same rates differ by, however sure it is.
+const ROUNDING: f64 = 1e-9;
 /// More than so many times the pairs at hand are not distinguished.
 const FARTHEST: f64 = 1e4;
 
