@@ -296,11 +296,11 @@ impl Rule {
             let plain = one.ratio(1.0 - ERROR);
             plain.half_width() <= self.precision * plain.value
         };
-        let is_none = log.abs() <= ROUNDING;
-        if !is_none && one.p_value() <= level && (is_last || large() || narrow()) {
+        let is_rounding = log.abs() <= ROUNDING;
+        if !is_rounding && one.p_value() <= level && (is_last || large() || narrow()) {
             return if log > 0.0 { Verdict::Better } else { Verdict::Worse };
         }
-        let holds_1 = is_none || one.p_value() > ERROR;
+        let holds_1 = is_rounding || one.p_value() > ERROR;
         if holds_1 && one.beyond(self.room(log), 1.0) <= ERROR {
             return Verdict::NoEffect;
         }
