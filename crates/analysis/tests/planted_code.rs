@@ -166,21 +166,30 @@ fn answered(waker: ThreadRole, ended: u64) -> Cause {
 
 /// The same where the thread that ends the waits has this name, and is on a core in so many of
 /// 1,000 parts of the time.
-fn answered_by((name, cpu): (&str, u64), waker: ThreadRole, ended: u64) -> Cause {
+fn answered_by(thread: (&str, u64), waker: ThreadRole, ended: u64) -> Cause {
+    let condition = ("__pthread_cond_wait", WaitReason::Condition);
+    ended_by(condition, thread, waker, ended)
+}
+
+/// The same where clients wait in this function of the C library.
+fn ended_by(
+    (function, reason): (&str, WaitReason),
+    (name, cpu): (&str, u64),
+    waker: ThreadRole,
+    ended: u64,
+) -> Cause {
     let mut record = empty(&[1, 4], 4);
     sweep(&mut record, 5, |clients| waiting(clients, 0.9));
-    record.stacks[MUTEX].frames = frames(&["__pthread_cond_wait", "request", "main"]);
+    record.stacks[MUTEX].frames = frames(&[function, "request", "main"]);
     for trial in &mut record.trials {
         let keys = trial.facts.iter_mut().filter_map(|fact| match fact {
             Fact::Wait(wait) => Some(&mut wait.key),
             Fact::Stack(stack) => stack.wait.as_mut(),
             _ => None,
         });
-        keys.for_each(|key| key.reason = WaitReason::Condition);
-        let key = WaitKey {
-            reason: WaitReason::Condition,
-            ..common::key(0x1000 + u64::from(trial.id.start) * 0x100)
-        };
+        keys.for_each(|key| key.reason = reason);
+        let object = 0x1000 + u64::from(trial.id.start) * 0x100;
+        let key = WaitKey { reason, ..common::key(object) };
         let role = Some(waker);
         let (ended, of) = (Nanos(ended), Nanos(10));
         let name = name.to_owned();
@@ -214,6 +223,22 @@ fn a_busy_thread_that_ends_the_waits_is_saturated_whatever_it_is_called() {
     assert!((served.busiest.0 - 0.96).abs() < 1e-9, "{served:?}");
     let idle = answered_by((clients, 640), ThreadRole::Other, 10);
     assert!(idle.evidence.served_by.is_none(), "{:?}", idle.evidence);
+}
+
+#[test]
+fn a_semaphore_that_one_thread_lets_all_go_by_is_no_lock() {
+    let semaphore = ("__new_sem_wait", WaitReason::UserLock);
+    let signalled = ended_by(semaphore, ("office", 640), ThreadRole::Other, 10);
+    assert_eq!(signalled.kind, CauseKind::Thread);
+    assert_eq!(signalled.name.to_string(), "semaphore in request");
+    assert_eq!(signalled.evidence.woken_by.unwrap().name, "office");
+    for (waker, ended) in [(ThreadRole::Other, 7), (ThreadRole::Client, 10)] {
+        let lock = ended_by(semaphore, ("office", 640), waker, ended);
+        assert_eq!(lock.kind, CauseKind::Lock, "{waker:?} ends {ended} of 10");
+    }
+    let mutex = ("__pthread_mutex_lock", WaitReason::UserLock);
+    let held = ended_by(mutex, ("office", 640), ThreadRole::Other, 10);
+    assert_eq!(held.kind, CauseKind::Lock, "who holds a mutex gives it back");
 }
 
 #[test]

@@ -173,3 +173,103 @@ fn nobody_waits_for_a_runtime_s_own_threads() {
         assert!(!sleeps && lock > 0.8, "{lock} as {role:?}");
     }
 }
+
+/// Tasks of Go that sleep for a millisecond of each operation, all at once or one after the other.
+/// What lets a task go on is a channel in `give_back`, as those show who wake threads that wait so.
+fn sleeping_tasks(at_once: bool, shown_by: Option<WaitReason>) -> RunRecord {
+    let mut record = empty(&[1, 4], 4);
+    let stack = |id, functions: &[&str]| StackRecord {
+        id: StackId(id),
+        frames: functions
+            .iter()
+            .map(|name| Frame { function: (*name).to_owned(), module: "app".to_owned() })
+            .collect(),
+        ..record.stacks[0].clone()
+    };
+    let polls = stack(7, &["runtime.netpoll", "runtime.findRunnable", "runtime.schedule"]);
+    let parked = stack(8, &["runtime.futex.abi0", "runtime.mPark", "runtime.stopm"]);
+    let lets_go = stack(9, &["runtime.futex.abi0", "runtime.chansend1", "main.give_back"]);
+    record.stacks.extend([polls, parked, lets_go]);
+    sweep(&mut record, 5, |clients| Cell {
+        throughput: if at_once { 800.0 * f64::from(clients) } else { 800.0 },
+        system: 0.1,
+        idle_uncharged: 0.0,
+        on_cpu: vec![(0, 0.1)],
+        ..Cell::default()
+    });
+    let futex = WaitReason::Futex { operation: 128, timed: false };
+    for trial in &mut record.trials {
+        for fact in &mut trial.facts {
+            if let Fact::CoreTime(core) = fact {
+                core.idle = Nanos::from_millis(1900);
+            }
+        }
+        let of = |reason, object, syscall| WaitKey { reason, object, object_name: None, syscall };
+        let (poll, park) = (of(WaitReason::Poll, 0, 281), of(futex, 0x5000, 202));
+        for (key, idle, id) in [(&poll, 1800, 7), (&park, 100, 8)] {
+            trial.facts.push(Fact::Wait(Wait {
+                role: ThreadRole::Client,
+                name: "app".to_owned(),
+                key: key.clone(),
+                blocked: Nanos::from_millis(900),
+                count: 800,
+                longest: Nanos::from_millis(1),
+                idle_charged: Nanos::from_millis(idle),
+                holders: Holders::default(),
+            }));
+            let weight = Nanos::from_millis(900);
+            let (kind, wait) = (StackKind::OffCpu, Some(key.clone()));
+            let own = StackWeight { kind, stack: StackId(id), wait, weight, count: 10 };
+            trial.facts.push(Fact::Stack(own));
+        }
+        let woken = match shown_by {
+            Some(WaitReason::Poll) => Some(poll),
+            Some(_) => Some(park),
+            None => None,
+        };
+        if woken.is_some() {
+            let (kind, weight) = (StackKind::Waker, Nanos::from_millis(450));
+            let waker = StackWeight { kind, stack: StackId(9), wait: woken, weight, count: 10 };
+            trial.facts.push(Fact::Stack(waker));
+        }
+    }
+    record
+}
+
+/// Cores that idle for this at four clients.
+fn idle_for(record: &RunRecord, wait: &str) -> f64 {
+    let findings = analyse(record);
+    let is_it = |line: &&kneepoint_vocab::findings::CoreLine| match &line.name {
+        CoreName::Wait { name } => name.to_string() == wait,
+        _ => false,
+    };
+    let four =
+        findings.ledgers.iter().find(|ledger| ledger.level.clients == 4).expect("it was measured");
+    four.core.lines.iter().filter(is_it).map(|line| line.cores.value.0).sum()
+}
+
+#[test]
+fn what_is_polled_for_all_tasks_is_what_they_want_of_each_other_unless_it_overlaps() {
+    let parked = Some(WaitReason::UserLock);
+    let channel = |at_once| idle_for(&sleeping_tasks(at_once, parked), "channel in main.give_back");
+    let (serial, overlapping) = (channel(false), channel(true));
+    // 0.1 that parked threads are charged with, and three quarters of the 1.8 of who polls.
+    assert!((serial - 1.45).abs() < 0.02, "{serial}");
+    assert!((overlapping - 0.1).abs() < 0.02, "{overlapping}");
+}
+
+#[test]
+fn who_ends_a_poll_for_all_tasks_tells_what_it_was_for() {
+    let polled = Some(WaitReason::Poll);
+    let channel = idle_for(&sleeping_tasks(true, polled), "channel in main.give_back");
+    // All of the parked, and half of the polls.
+    assert!((channel - 1.0).abs() < 0.02, "{channel}");
+}
+
+#[test]
+fn tasks_that_wait_for_each_other_unseen_are_said_to() {
+    let unseen = "unseen condition in tasks of Go";
+    let serial = idle_for(&sleeping_tasks(false, None), unseen);
+    assert!((serial - 1.45).abs() < 0.02, "{serial}");
+    assert!(idle_for(&sleeping_tasks(true, None), unseen) <= 0.0, "their waits overlap");
+}

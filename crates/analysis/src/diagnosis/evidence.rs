@@ -7,6 +7,7 @@ use crate::frames::stacks::{Stacks, kernel_entry};
 use crate::ledgers::slices::{Functions, Slice};
 use crate::number::{count, quotient, seconds};
 use crate::waits::groups::Groups;
+use crate::waits::seen::NEARLY_ALL;
 use kneepoint_vocab::findings::{FlameNode, HolderState, WokenBy};
 use kneepoint_vocab::units::{Cores, Ratio};
 use kneepoint_vocab::{
@@ -18,8 +19,6 @@ use std::collections::BTreeMap;
 const CONDITION: &str = "condition";
 /// A smaller share of waits on the way back from a condition is not worth a word.
 const LEAST_AFTER_WAKE: f64 = 0.25;
-/// A thread that ends so much of the waits is what others wait for.
-const NEARLY_ALL: f64 = 0.8;
 /// Where more operations than this wait for a thread, they go through it; it does not stop them.
 const SELDOM: f64 = 0.25;
 /// Threads that serve no client work for this part of the time that clients wait, at least, where

@@ -20,8 +20,8 @@ use crate::frames::stacks::Stacks;
 use crate::number::{count, seconds};
 use kneepoint_vocab::findings::{CauseKind, LineKind, Name, Place};
 use kneepoint_vocab::{
-    CauseKey, Clients, Fact, Frame, LockUse, StackKind, StackWeight, TrialRecord, Wait, WaitKey,
-    WaitReason,
+    CauseKey, Clients, Fact, Frame, LockUse, StackKind, StackWeight, ThreadRole, TrialRecord, Wait,
+    WaitKey, WaitReason, Waker,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,6 +69,7 @@ impl Groups {
                 match fact {
                     Fact::Wait(wait) => notes.wait(trial, wait),
                     Fact::Stack(stack) => notes.stack(trial, stack, stacks),
+                    Fact::Waker(waker) => notes.waker(trial, waker),
                     _ => {}
                 }
             }
@@ -170,6 +171,14 @@ impl Notes {
         *entry.blocked.entry(wait.key.reason).or_default() += seconds(wait.blocked);
     }
 
+    fn waker(&mut self, trial: &TrialRecord, waker: &Waker) {
+        let entry = self.of(trial, &waker.key);
+        entry.ended += seconds(waker.of);
+        if waker.role == Some(ThreadRole::Other) {
+            entry.ended_by_one += seconds(waker.ended);
+        }
+    }
+
     fn of(&mut self, trial: &TrialRecord, key: &WaitKey) -> &mut Seen {
         self.seen.entry(Node::of(&self.objects, trial, key)).or_default()
     }
@@ -216,8 +225,8 @@ impl Notes {
 const UNNAMED: &str = "unnamed";
 /// What a condition is called of which stacks tell no more.
 const CONDITION: &str = "condition";
-/// Conditions that are called by what is made of them.
-const MADE_OF_CONDITIONS: [&str; 2] = ["barrier", "channel"];
+/// Conditions that are called by what is made of them, or what they are made of.
+const MADE_OF_CONDITIONS: [&str; 4] = ["barrier", "channel", "semaphore", "unseen condition"];
 
 /// What is known of all nodes that are united.
 #[derive(Default)]

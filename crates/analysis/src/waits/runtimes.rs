@@ -10,14 +10,21 @@
 //!    (`sync.(*Mutex).Unlock` called by `main.post`);
 //! 3. by stacks on a core inside such a primitive, where it spins or queues.
 //!
+//! A thread that polls for all tasks waits for what they wait for of each other as far as their
+//! waits for the world outside would have overlapped ([`outside`](super::outside)); where nothing
+//! tells what that is, it is a wait of the runtime's tasks, unseen.
+//!
 //! A waker that shows no primitive (the runtime preempts a task, a timer) says nothing, and counts
 //! for none. Where nothing tells, the wait stays the scheduler's. Everything is shared out in
 //! proportion to the time that the telling stacks stand for, so sums stay as they were. CPU of the
 //! scheduler itself, on a stack of its own, goes the same way.
 
-use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
+use crate::frames::names::{Catalogue, in_kernel};
 use crate::frames::naming::is_interrupted;
 use crate::frames::stacks::Stacks;
+use crate::number::{count, quotient};
+use crate::waits::outside::{Outside, Polled, polled_parts};
+use crate::waits::parking::{begins, cut, parked, polls_for_tasks, stands_for};
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::{
@@ -34,8 +41,12 @@ pub(crate) fn told(record: &RunRecord) -> Cow<'_, RunRecord> {
         return Cow::Borrowed(record);
     }
     let mut causes = Causes::new(stacks.known, &record.stacks);
-    let facts: Vec<Option<Vec<Fact>>> =
-        record.trials.iter().map(|trial| Slice::of(trial, &stacks, &mut causes)).collect();
+    let outside = Outside::of(record, &stacks);
+    let facts: Vec<Option<Vec<Fact>>> = record
+        .trials
+        .iter()
+        .map(|trial| Slice::of(trial, &stacks, &outside, &mut causes))
+        .collect();
     if facts.iter().all(Option::is_none) {
         return Cow::Borrowed(record);
     }
@@ -93,6 +104,13 @@ impl Causes {
         })
     }
 
+    /// What tasks wait for of each other where no stack shows it.
+    fn unseen(&mut self, row: &Parking) -> (Cause, u64) {
+        let (function, module) = (format!("tasks of {}", row.of), String::new());
+        let frames = vec![Frame { function, module }];
+        (Cause { object: stands_for(&frames), stack: self.stack(frames, false) }, 1)
+    }
+
     /// What `frames` wait for or let go.
     fn cause(&mut self, row: &Parking, frames: &[Frame], complete: bool) -> Option<Cause> {
         let cut = cut(self.known, row, frames)?;
@@ -101,61 +119,37 @@ impl Causes {
     }
 }
 
-/// The runtime at whose parking place a stack waits, and where on the stack that shows.
-fn parked(known: Catalogue, frames: &[Frame]) -> Option<(&'static Parking, &[Frame])> {
-    let user = frames.iter().position(|frame| !in_kernel(frame))?;
-    let user = &frames[user..];
-    known
-        .parking()
-        .find(|row| user.iter().any(|f| begins(&f.function, &row.sleep)))
-        .map(|r| (r, user))
+/// A smaller part of what is polled for all tasks is not worth a word where no stack shows what
+/// they wait for of each other.
+const LEAST_UNSEEN: f64 = 0.25;
+
+/// A parked thread's wait, but for its object.
+const PARKED: WaitKey = WaitKey {
+    reason: WaitReason::Futex { operation: 128, timed: false },
+    object: 0,
+    object_name: None,
+    syscall: 202,
+};
+
+/// Waits of threads that poll for all tasks.
+#[derive(Default)]
+struct Polls {
+    seen: Polled,
+    /// What those who ended them let tasks go by.
+    direct: Weights,
+    /// The part of them that is for what tasks wait for of each other.
+    part: f64,
 }
 
-/// The primitive that a task waits for or lets go, and who called it: the frames from there
-/// outward.
-/// Functions of the runtime between the two are left out. Where the caller has no name the
-/// primitive stands alone, if the runtime's row says that this is enough.
-fn cut(known: Catalogue, row: &Parking, frames: &[Frame]) -> Option<Vec<Frame>> {
-    let in_c = |frame: &Frame| known.in_c_library(frame);
-    let is = |frame: &Frame, list: &[String]| begins(&frame.function, list);
-    let first = frames.iter().position(|frame| is(frame, &row.primitives))?;
-    let inside = |frame: &Frame| {
-        is(frame, &row.primitives) || is(frame, &row.own) || is_unnamed(&frame.function)
-    };
-    // What a primitive calls (`sync.(*Once).Do`) is no part of it.
-    if !frames[..first].iter().all(|frame| in_kernel(frame) || inside(frame) || in_c(frame)) {
-        return None;
+impl Polls {
+    fn told_directly(&self) -> f64 {
+        quotient(self.direct.values().copied().map(count).sum(), self.seen.for_tasks).min(1.0)
     }
-    let outward = frames[first..].iter().position(|frame| !inside(frame));
-    let caller = outward.map_or(frames.len(), |at| first + at);
-    let primitive = frames[first..caller].iter().rfind(|frame| is(frame, &row.primitives))?;
-    if caller == frames.len() && !row.alone {
-        return None;
+
+    /// The same part of those stacks of the key that poll for tasks.
+    fn part_of_stacks(&self) -> f64 {
+        quotient(self.part, self.seen.part())
     }
-    Some(std::iter::once(primitive).chain(&frames[caller..]).cloned().collect())
-}
-
-/// An address that no lock has, the same wherever the same function wants the same primitive. The
-/// words of one object (to lock, to unlock) are one: only the primitive's type counts.
-fn stands_for(cut: &[Frame]) -> u64 {
-    let of = |frame: &Frame| {
-        let bare = frame.function.split('(').next().unwrap_or_default().to_owned();
-        let typed = frame.function.starts_with("sync.(").then(|| frame.function.split(')').next());
-        typed.flatten().map_or(bare, str::to_owned)
-    };
-    let family = cut.first().map(of).unwrap_or_default();
-    let family = family.rsplit_once("::").map_or(family.as_str(), |(of, _)| of);
-    let caller = cut.get(1).map_or("", |frame| frame.function.as_str());
-    // FNV-1a, of 64 bits; 8-byte aligned, in the half that belongs to the kernel.
-    let hash =
-        family.bytes().chain([0]).chain(caller.bytes()).fold(0xcbf2_9ce4_8422_2325, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3_u64)
-        });
-    (hash | 1 << 63) & !7
-}
-
-fn begins(function: &str, prefixes: &[String]) -> bool {
-    prefixes.iter().any(|prefix| function.starts_with(prefix.as_str()))
 }
 
 /// One slice, as its stacks tell it.
@@ -171,21 +165,39 @@ struct Slice {
     parked: BTreeMap<WaitKey, u64>,
     /// What wakers tell, else those who spin.
     others: Weights,
+    /// The runtime that parks them.
+    row: Option<&'static Parking>,
+    /// Keys of threads that poll for all tasks.
+    polled: BTreeMap<WaitKey, Polls>,
 }
 
 impl Slice {
     /// The facts of `trial` with its parked waits told; absent where it has none that tell.
-    fn of(trial: &TrialRecord, stacks: &Stacks<'_>, causes: &mut Causes) -> Option<Vec<Fact>> {
-        let slice = Self::read(trial, stacks, causes);
-        if slice.own.is_empty() && (slice.parked.is_empty() || slice.others.is_empty()) {
+    fn of(
+        trial: &TrialRecord,
+        stacks: &Stacks<'_>,
+        outside: &Outside,
+        causes: &mut Causes,
+    ) -> Option<Vec<Fact>> {
+        let mut slice = Self::read(trial, stacks, causes);
+        let for_each_other = outside.for_each_other(trial, stacks);
+        if slice.others.is_empty() && for_each_other >= LEAST_UNSEEN {
+            slice.others = slice.row.map(|row| causes.unseen(row)).into_iter().collect();
+        }
+        if slice.own.is_empty() && (slice.others.is_empty() || !slice.waits_for_tasks()) {
             return None;
+        }
+        for polls in slice.polled.values_mut() {
+            let part = polls.told_directly().max(for_each_other);
+            polls.part *= part;
         }
         let told = trial.facts.iter().flat_map(|fact| slice.tell(fact, stacks, causes));
         Some(told.collect())
     }
 
     fn read(trial: &TrialRecord, stacks: &Stacks<'_>, causes: &mut Causes) -> Self {
-        let mut slice = Self { unseen: of_clients(trial), ..Self::default() };
+        let polled = polled(trial, stacks);
+        let mut slice = Self { unseen: of_clients(trial), polled, ..Self::default() };
         let clients = slice.unseen.clone();
         let weights = || {
             trial.facts.iter().filter_map(|fact| match fact {
@@ -193,7 +205,7 @@ impl Slice {
                 _ => None,
             })
         };
-        let mut rows: Vec<&Parking> = Vec::new();
+        let mut rows: Vec<&'static Parking> = Vec::new();
         for stack in weights().filter(|stack| stack.kind == StackKind::OffCpu) {
             if let Some(key) = &stack.wait {
                 slice.unseen.remove(key);
@@ -201,6 +213,9 @@ impl Slice {
             let Some((row, frames)) = parked(stacks.known, stacks.frames(stack.stack)) else {
                 continue;
             };
+            if polls_for_tasks(stacks, stack) {
+                rows.push(row);
+            }
             let Some(key) = stack.wait.as_ref().filter(|key| key.object != 0) else { continue };
             let complete = stacks.complete(stack.stack);
             match causes.cause(row, frames, complete) {
@@ -220,7 +235,8 @@ impl Slice {
                 *slice.alike.entry(*cause).or_default() += weight;
             }
         }
-        let Some(row) = rows.first() else { return slice };
+        slice.row = rows.first().copied();
+        let Some(row) = slice.row else { return slice };
         let mut tell = |stack: &StackWeight| {
             causes.cause(row, stacks.frames(stack.stack), stacks.complete(stack.stack))
         };
@@ -235,9 +251,15 @@ impl Slice {
             if stack.kind == StackKind::Waker && is_interrupted(stacks.known, frames) {
                 continue;
             }
-            let woke = stack.wait.as_ref().is_none_or(|key| slice.parked.contains_key(key));
+            let key = stack.wait.as_ref();
+            let polls = key.and_then(|key| slice.polled.get_mut(key));
+            let woke = key.is_none_or(|key| slice.parked.contains_key(key)) || polls.is_some();
             if woke && let Some(cause) = tell(stack) {
-                *into.entry(cause).or_default() += stack.weight.0.max(1);
+                let weight = stack.weight.0.max(1);
+                *into.entry(cause).or_default() += weight;
+                if let Some(polls) = polls {
+                    *polls.direct.entry(cause).or_default() += weight;
+                }
             }
         }
         if slice.others.is_empty() {
@@ -260,8 +282,8 @@ impl Slice {
     fn tell(&self, fact: &Fact, stacks: &Stacks<'_>, causes: &mut Causes) -> Vec<Fact> {
         match fact {
             Fact::Wait(wait) => match self.of_key(&wait.key) {
-                Some(weights) => waits(wait, weights),
-                None => vec![fact.clone()],
+                Some(weights) => waits(wait, &wait.key, weights),
+                None => self.polled_wait(wait),
             },
             Fact::Stack(stack) => {
                 self.stacks(stack, stacks, causes).unwrap_or_else(|| vec![fact.clone()])
@@ -280,7 +302,9 @@ impl Slice {
         let Some(key) = &stack.wait else {
             return self.scheduler(stack, stacks, causes);
         };
-        let weights = self.of_key(key)?;
+        let Some(weights) = self.of_key(key) else {
+            return self.polled_stack(stack, stacks, key);
+        };
         let own = parked(stacks.known, frames)
             .filter(|_| !self.parked.contains_key(key) && stack.kind == StackKind::OffCpu)
             .and_then(|(row, frames)| causes.cause(row, frames, stacks.complete(stack.stack)));
@@ -296,6 +320,67 @@ impl Slice {
                 ..stack.clone()
             })
         }))
+    }
+
+    /// Whether threads wait for whatever tasks wait for.
+    fn waits_for_tasks(&self) -> bool {
+        !self.parked.is_empty() || !self.polled.is_empty()
+    }
+
+    /// What those who end these waits let tasks go by, else all who wake threads or spin.
+    fn of_polls<'a>(&'a self, polls: &'a Polls) -> &'a Weights {
+        if polls.direct.is_empty() { &self.others } else { &polls.direct }
+    }
+
+    fn polled_wait(&self, wait: &Wait) -> Vec<Fact> {
+        let Some(polls) = self.polled.get(&wait.key) else {
+            return vec![Fact::Wait(wait.clone())];
+        };
+        let whole = [wait.blocked.0, wait.count, wait.idle_charged.0];
+        let away = whole.map(|all| portion(all, polls.part));
+        let [blocked, count, idle] = away;
+        let with = |[blocked, count, idle]: [u64; 3]| Wait {
+            blocked: Nanos(blocked),
+            count,
+            idle_charged: Nanos(idle),
+            ..wait.clone()
+        };
+        let stays =
+            with([wait.blocked.0 - blocked, wait.count - count, wait.idle_charged.0 - idle]);
+        std::iter::once(Fact::Wait(stays))
+            .chain(waits(&with(away), &PARKED, self.of_polls(polls)))
+            .collect()
+    }
+
+    fn polled_stack(
+        &self,
+        stack: &StackWeight,
+        stacks: &Stacks<'_>,
+        key: &WaitKey,
+    ) -> Option<Vec<Fact>> {
+        let polls = self.polled.get(key)?;
+        let part = match stack.kind {
+            StackKind::OffCpu if polls_for_tasks(stacks, stack) => polls.part_of_stacks(),
+            StackKind::Waker => polls.part,
+            _ => return None,
+        };
+        let away = [stack.weight.0, stack.count].map(|all| portion(all, part));
+        let stays = Fact::Stack(StackWeight {
+            weight: Nanos(stack.weight.0 - away[0]),
+            count: stack.count - away[1],
+            ..stack.clone()
+        });
+        let off = stack.kind == StackKind::OffCpu;
+        let told = shared(self.of_polls(polls), away, |cause, [weight, count]| {
+            Fact::Stack(StackWeight {
+                stack: if off { cause.stack } else { stack.stack },
+                wait: Some(WaitKey { object: cause.object, ..PARKED }),
+                weight: Nanos(weight),
+                count,
+                ..stack.clone()
+            })
+        });
+        Some(std::iter::once(stays).chain(told).collect())
     }
 
     /// CPU of a runtime's scheduler on a stack of its own: what the kernel does for it stays, the
@@ -314,7 +399,7 @@ impl Slice {
                 && inside(&row.scheduler)
                 && !inside(&row.apart)
         });
-        if !schedules || self.parked.is_empty() || self.others.is_empty() {
+        if !schedules || !self.waits_for_tasks() || self.others.is_empty() {
             return None;
         }
         let told: Weights = self
@@ -347,8 +432,24 @@ fn of_clients(trial: &TrialRecord) -> BTreeSet<WaitKey> {
     keys.filter(|key| is_futex(key.reason)).cloned().collect()
 }
 
-/// A wait as several, by object.
-fn waits(wait: &Wait, weights: &Weights) -> Vec<Fact> {
+/// Keys of threads that poll for all tasks, before it is known what for.
+fn polled(trial: &TrialRecord, stacks: &Stacks<'_>) -> BTreeMap<WaitKey, Polls> {
+    let parts = polled_parts(trial, stacks).into_iter();
+    parts.map(|(key, seen)| (key, Polls { seen, part: seen.part(), ..Polls::default() })).collect()
+}
+
+/// A part of a sum, rounded.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "at most the sum, which is far below 2^53"
+)]
+fn portion(all: u64, part: f64) -> u64 {
+    ((count(all) * part).round() as u64).min(all)
+}
+
+/// A wait as several with the key of a parked thread, by object.
+fn waits(wait: &Wait, key: &WaitKey, weights: &Weights) -> Vec<Fact> {
     let mut by_object: Weights = Weights::new();
     for (cause, weight) in weights {
         let one = Cause { object: cause.object, stack: StackId(0) };
@@ -357,7 +458,7 @@ fn waits(wait: &Wait, weights: &Weights) -> Vec<Fact> {
     let whole = [wait.blocked.0, wait.count, wait.idle_charged.0];
     shared(&by_object, whole, |cause, [blocked, count, idle]| {
         Fact::Wait(Wait {
-            key: WaitKey { object: cause.object, object_name: None, ..wait.key.clone() },
+            key: WaitKey { object: cause.object, object_name: None, ..key.clone() },
             blocked: Nanos(blocked),
             count,
             idle_charged: Nanos(idle),
@@ -395,50 +496,6 @@ mod tests {
     use super::*;
     use kneepoint_vocab::WaitReason;
 
-    fn frames(functions: &[&str]) -> Vec<Frame> {
-        let frame = |name: &&str| Frame { function: (*name).to_owned(), module: "app".to_owned() };
-        functions.iter().map(frame).collect()
-    }
-
-    fn of(row: &str, functions: &[&str]) -> Option<Vec<String>> {
-        let known = Catalogue::built_in();
-        let row = known.parking().find(|one| one.of == row).expect("the row is there");
-        let cut = cut(known, row, &frames(functions))?;
-        Some(cut.into_iter().map(|frame| frame.function).collect())
-    }
-
-    #[test]
-    fn a_waker_s_stack_is_cut_to_the_primitive_and_its_caller() {
-        let woke = [
-            "runtime.futex.abi0",
-            "runtime.wakep",
-            "runtime.systemstack.abi0",
-            "internal/sync.(*Mutex).unlockSlow",
-            "sync.(*Mutex).Unlock",
-            "main.(*ledger).post",
-            "main.main.func1",
-        ];
-        let cut = ["sync.(*Mutex).Unlock", "main.(*ledger).post", "main.main.func1"];
-        assert_eq!(of("Go", &woke).unwrap(), cut);
-        assert_eq!(of("Go", &["runtime.wakep", "runtime.gopreempt_m"]), None);
-        let inside = ["main.load", "sync.(*Pool).Get", "main.main"];
-        assert_eq!(of("Go", &inside), None, "what a primitive calls is no part of it");
-        let stub = ["os::park()", "ObjectMonitor::enter(JavaThread*)", "[anonymous]+0x6aaa7"];
-        assert_eq!(of("Java monitors", &stub).unwrap(), ["ObjectMonitor::enter(JavaThread*)"]);
-        assert_eq!(of("Go", &["sync.(*Mutex).Lock"]), None);
-    }
-
-    #[test]
-    fn locking_and_unlocking_stand_for_one_lock() {
-        let object = |functions: &[&str]| stands_for(&frames(functions));
-        let lock = object(&["sync.(*Mutex).Lock", "main.post"]);
-        assert_eq!(lock, object(&["sync.(*Mutex).Unlock", "main.post"]));
-        assert_ne!(lock, object(&["sync.(*RWMutex).Lock", "main.post"]));
-        assert_ne!(lock, object(&["sync.(*Mutex).Lock", "main.log"]));
-        let monitor = object(&["ObjectMonitor::enter(JavaThread*)", "Book.post"]);
-        assert_eq!(monitor, object(&["ObjectMonitor::exit(bool)", "Book.post"]));
-    }
-
     #[test]
     fn what_is_shared_out_adds_up() {
         let cause = |object| Cause { object, stack: StackId(0) };
@@ -455,7 +512,7 @@ mod tests {
             idle_charged: Nanos(99),
             holders: kneepoint_vocab::Holders::default(),
         };
-        let parts = waits(&wait, &weights);
+        let parts = waits(&wait, &wait.key, &weights);
         let sum = |of: fn(&Wait) -> u64| -> u64 {
             let each = parts.iter().filter_map(|fact| match fact {
                 Fact::Wait(wait) => Some(of(wait)),

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 const PATH: usize = 5;
 /// Frames outward from the first choice that are tried for one that most stacks agree on.
 const NAMING_DEPTH: usize = 4;
+/// A thread that ends so much of the waits is what others wait for.
+pub(crate) const NEARLY_ALL: f64 = 0.8;
 
 /// What the record says of one node.
 #[derive(Clone, Default)]
@@ -21,6 +23,10 @@ pub(super) struct Seen {
     pub(super) within: BTreeMap<String, (f64, f64)>,
     pub(super) chains: BTreeMap<Vec<String>, f64>,
     pub(super) stacks: f64,
+    /// Seconds of waits that were seen to end, and those of them that one thread that serves no
+    /// client ended.
+    pub(super) ended: f64,
+    pub(super) ended_by_one: f64,
 }
 
 /// The heaviest entry; ties go to the least key, so that the choice is the same every time.
@@ -112,6 +118,12 @@ impl Seen {
         }
     }
 
+    /// Whether one thread that serves no client ends these waits. Who takes a lock gives it back;
+    /// this thread lets others go.
+    pub(super) fn is_signalled(&self) -> bool {
+        self.ended > 0.0 && self.ended_by_one >= NEARLY_ALL * self.ended
+    }
+
     pub(super) fn reason(&self) -> WaitReason {
         heaviest(&self.blocked).map_or(WaitReason::Other, |(reason, _)| reason)
     }
@@ -147,5 +159,7 @@ impl Seen {
             *self.chains.entry(chain.clone()).or_default() += weight;
         }
         self.stacks += other.stacks;
+        self.ended += other.ended;
+        self.ended_by_one += other.ended_by_one;
     }
 }

@@ -10,6 +10,8 @@ use kneepoint_vocab::WaitReason;
 use kneepoint_vocab::findings::Place;
 use std::collections::BTreeMap;
 
+/// What has no owner, by its word in `names.toml`.
+const SEMAPHORE: &str = "semaphore";
 /// Objects without a name, lighter than this part of all blocked time, are one group.
 const UNNAMED_APART: f64 = 0.01;
 
@@ -164,10 +166,12 @@ fn runtime_of(known: Catalogue, seen: &Seen, variable: &str) -> Option<String> {
 
 /// Whether it is a lock; else a condition. A futex wait with a bitset may be a condition
 /// variable's or a mutex's (Rust's standard mutex waits so); the stack's machinery decides, the
-/// reason only where there is none.
+/// reason only where there is none. A semaphore has no owner: it is a lock unless one thread lets
+/// all others go by it.
 fn is_lock(known: Catalogue, seen: &Seen) -> bool {
     match seen.machinery().word() {
         LOCK => seen.reason() != WaitReason::Condition,
+        SEMAPHORE => !seen.is_signalled(),
         word => known.is_lock(word),
     }
 }

@@ -85,6 +85,14 @@ pub fn mappings(pid: u32) -> std::io::Result<String> {
     text(&format!("{pid}/maps"))
 }
 
+/// The memory of a process, to be read at its addresses.
+///
+/// # Errors
+/// Where the process is gone or may not be read.
+pub fn memory(pid: u32) -> std::io::Result<std::fs::File> {
+    super::open(&format!("{pid}/mem"))
+}
+
 /// What a file descriptor leads to.
 #[must_use]
 pub fn descriptor(pid: u32, number: u64) -> Option<PathBuf> {

@@ -11,8 +11,9 @@ use kneepoint_vocab::{CodeKind, Cores, Findings, PerSecond, Ratio, Seconds};
 const WORTH: f64 = 0.03;
 /// Nor are locks that nobody waits for longer than this part of an operation.
 const WAITED: f64 = 0.05;
-/// A lock that an operation takes more often than this is fitted with fewer and longer visits: each
-/// is several events of a simulation that has so many for all.
+/// A lock that an operation takes more often than this is simulated with fewer and longer visits:
+/// each is several events of a simulation that has so many for all. Where it was waited for, how
+/// many is fitted.
 const MOST_VISITS: f64 = 16.0;
 /// Most locks that a twin gets.
 const LOCKS: usize = 3;
@@ -318,7 +319,9 @@ fn locks_of<'a>(
     let of_cause = |cause: &'a Cause| Taken {
         name: cause.name.to_string(),
         cause: Some(cause),
-        counted: row_of(cause).and_then(counted),
+        counted: row_of(cause)
+            .and_then(counted)
+            .filter(|it| it.visits <= MOST_VISITS || cores == 1),
         stage: None,
     };
     let mut all: Vec<Taken<'_>> =
@@ -332,6 +335,9 @@ fn locks_of<'a>(
         let Some(held) = counted(row).filter(|_| !known && all.len() < LOCKS) else { continue };
         let name = row.name.to_string();
         all.push(Taken { name, cause: None, counted: Some(held), stage: None });
+    }
+    for counted in all.iter_mut().filter_map(|lock| lock.counted.as_mut()) {
+        counted.visits = counted.visits.min(MOST_VISITS);
     }
     all
 }
@@ -354,7 +360,7 @@ fn is(row: &LockRow, cause: &Cause) -> bool {
 fn counted(row: &LockRow) -> Option<CountedLock> {
     let held = row.held_per_operation.filter(|_| row.at_most.is_some())?;
     let visits = row.taken.map_or(1.0, |taken| taken.0);
-    (visits <= MOST_VISITS).then_some(CountedLock { visits, held: held.value })
+    Some(CountedLock { visits, held: held.value })
 }
 
 /// Causes that are CPU of an operation, and their part of the cores that work.

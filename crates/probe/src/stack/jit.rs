@@ -3,19 +3,24 @@
 //! (Linux, `tools/perf/Documentation/jit-interface.txt`). The process's own `/tmp` and its own
 //! number count, where it lives in namespaces.
 
+use super::code;
 use kneepoint_machine::proc::process;
+use kneepoint_vocab::CodeKind;
 use rustix::fs::OFlags;
-use std::fs::OpenOptions;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 /// A map longer than this is read no further.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Functions by where they begin, in ascending order.
+/// Functions by where they begin, in ascending order, and what their code does where threads were
+/// found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PerfMap {
     entries: Vec<Entry>,
+    code: BTreeMap<u64, CodeKind>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +39,42 @@ impl PerfMap {
         entries.reverse();
         entries.dedup_by_key(|entry| entry.begin);
         entries.reverse();
-        Self { entries }
+        Self { entries, code: BTreeMap::new() }
     }
 
     /// The function that has code at `address`.
     pub(crate) fn name(&self, address: u64) -> Option<&str> {
+        self.entry(address).map(|entry| &*entry.name)
+    }
+
+    fn entry(&self, address: u64) -> Option<&Entry> {
         let after = self.entries.partition_point(|entry| entry.begin <= address);
         let entry = self.entries.get(after.checked_sub(1)?)?;
-        (address - entry.begin < entry.size).then_some(&*entry.name)
+        (address - entry.begin < entry.size).then_some(entry)
+    }
+
+    /// What the code does at an address that was [looked at](PerfMap::look_at).
+    pub(crate) fn code(&self, address: u64) -> CodeKind {
+        self.code.get(&address).copied().unwrap_or_default()
+    }
+
+    /// Reads what the code does at these addresses of the process that the map is of; a compiler
+    /// may use their memory again for other code.
+    pub(crate) fn look_at(&mut self, memory: &File, addresses: impl Iterator<Item = u64>) {
+        for address in addresses {
+            if let Some(kind) = self.kind_at(memory, address) {
+                self.code.insert(address, kind);
+            }
+        }
+    }
+
+    fn kind_at(&self, memory: &File, address: u64) -> Option<CodeKind> {
+        let Entry { begin, size, .. } = *self.entry(address)?;
+        let length = (address - begin).checked_add(code::BEHIND)?.min(size);
+        let longest = code::BEFORE + code::BEHIND;
+        let mut bytes = vec![0; usize::try_from(length).ok().filter(|_| length <= longest)?];
+        memory.read_exact_at(&mut bytes, begin).ok()?;
+        Some(code::kind_of(&bytes, begin, address))
     }
 }
 
@@ -152,6 +185,18 @@ mod tests {
         assert_eq!(readable("JS:*post /srv/app.js:3:5"), "JS:*post /srv/app.js:3:5");
         assert_eq!(readable("StubRoutines (2)"), "StubRoutines (2)");
         assert_eq!(readable("complete_monitor_locking"), "complete_monitor_locking");
+    }
+
+    #[test]
+    fn code_without_a_file_is_told_by_its_bytes_in_memory() {
+        // lock inc dword ptr [rdi]; ret
+        let bytes: [u8; 4] = [0xf0, 0xff, 0x07, 0xc3];
+        let begin = bytes.as_ptr() as u64;
+        let mut map = PerfMap::parse(&format!("{begin:x} 4 count\n"));
+        let memory = process::memory(std::process::id()).expect("it is our own");
+        map.look_at(&memory, [begin + 3, begin + 9].into_iter());
+        assert_eq!(map.code(begin + 3), CodeKind::Atomic);
+        assert_eq!(map.code(begin + 9), CodeKind::Other, "no function has it");
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Names {
         }
         let frames = self.named(stack, images, maps);
         let in_user = frames.first().is_some_and(|frame| frame.module != KERNEL);
-        let code = if in_user { self.code(stack, images) } else { CodeKind::Other };
+        let code = if in_user { self.code(stack, images, maps) } else { CodeKind::Other };
         let key = frames.iter().map(|f| (f.function.clone(), f.module.clone())).collect();
         let next = StackId(u32::try_from(self.by_name.len()).unwrap_or(u32::MAX));
         let truncated = stack.truncated;
@@ -112,11 +112,20 @@ impl Names {
         (found, Some(StackRecord { id: found, frames, truncated, code, sources, modules }))
     }
 
-    /// What the code does where the thread was in user mode, if that was in a file's code.
-    fn code(&mut self, stack: &RawStack, images: &Images) -> CodeKind {
+    /// What the code does where the thread was in user mode.
+    fn code(
+        &mut self,
+        stack: &RawStack,
+        images: &Images,
+        maps: &BTreeMap<u32, PerfMap>,
+    ) -> CodeKind {
         let mut user = stack.frames.iter().filter(|raw| !matches!(raw, RawFrame::Kernel(_)));
-        let Some(RawFrame::User(id, address)) = user.next() else {
-            return CodeKind::Other;
+        let (id, address) = match user.next() {
+            Some(RawFrame::User(id, address)) => (id, address),
+            Some(RawFrame::Anonymous(at)) => {
+                return maps.get(&at.pid).map_or(CodeKind::Other, |map| map.code(at.address));
+            }
+            _ => return CodeKind::Other,
         };
         let read = || {
             let image = images.get(*id)?;

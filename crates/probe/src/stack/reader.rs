@@ -14,6 +14,7 @@ use super::process::{Images, Process, RawFrame, Taken, Walk};
 use super::record::{Record, Sample, parse_record, split_record};
 use crate::proc::tasks;
 use framehop::x86_64::CacheX86_64;
+use kneepoint_machine::proc::process;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -122,10 +123,24 @@ impl Reader {
                 tracing::debug!("no map of the virtual machine {pid}: {error}");
             }
             match jit::read(*pid) {
-                Ok(map) => drop(self.maps.insert(*pid, map)),
+                Ok(mut map) => {
+                    if let Ok(memory) = process::memory(*pid) {
+                        map.look_at(&memory, self.compiled(*pid));
+                    }
+                    self.maps.insert(*pid, map);
+                }
                 Err(error) => tracing::debug!("no map of compiled code of {pid}: {error}"),
             }
         }
+    }
+
+    /// Addresses of a process's code without a file that threads on a core were found at.
+    fn compiled(&self, pid: u32) -> impl Iterator<Item = u64> {
+        let taken = self.window.iter().flat_map(|window| window.on_cpu.keys());
+        taken.filter_map(move |id| match self.stacks.get(*id)?.frames.first()? {
+            RawFrame::Anonymous(at) if at.pid == pid => Some(at.address),
+            _ => None,
+        })
     }
 
     /// Reads what is left and ends the window.
