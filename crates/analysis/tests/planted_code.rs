@@ -251,3 +251,37 @@ fn a_lock_is_found_where_no_sample_fell_on_a_core() {
     assert_eq!(cause.kind, CauseKind::Lock);
     assert!(cause.lost.value.0 > 0.8, "{:?}", cause.lost);
 }
+
+/// Clients that wait in a library's code without names, as its own threads do at a barrier; who
+/// ends the waits came there from the program.
+#[test]
+fn threads_of_a_library_are_named_by_who_ends_their_waits() {
+    let mut record = empty(&[1, 4], 4);
+    sweep(&mut record, 5, |clients| waiting(clients, 0.9));
+    let library = |function: &str| Frame {
+        function: function.to_owned(),
+        module: "libgomp.so.1.0.0".to_owned(),
+    };
+    let (meet, begin) = ("libgomp.so.1.0.0+0x1f780", "libgomp.so.1.0.0+0x1cc40");
+    record.stacks[MUTEX].frames = vec![library(meet), library(begin)];
+    let ender = StackId(9);
+    let outward = frames(&["index", "main"]).into_iter();
+    let frames = std::iter::once(library(meet)).chain(outward).collect();
+    record.stacks.push(StackRecord { id: ender, frames, ..record.stacks[0].clone() });
+    for trial in record.trials.iter_mut().filter(|trial| trial.id.level.clients > 1) {
+        let object = 0x1000 + u64::from(trial.id.start) * 0x100;
+        trial.facts.push(Fact::Stack(StackWeight {
+            kind: StackKind::Waker,
+            stack: ender,
+            wait: Some(common::key(object)),
+            weight: Nanos(9),
+            count: 9,
+        }));
+    }
+    let cause = first(&record);
+    assert_eq!(
+        (cause.kind, cause.name.to_string().as_str()),
+        (CauseKind::Thread, "barrier in index")
+    );
+    assert_eq!(cause.path.first().map(String::as_str), Some("index"));
+}

@@ -10,7 +10,7 @@ use kneepoint_vocab::findings::{
     Altered, CauseKind, Charge, Estimate, Findings, LineKind, LockRow, LockTable, Name, NoTwin,
     Undetermined,
 };
-use kneepoint_vocab::{Cores, Count, Level, Ratio, Seconds};
+use kneepoint_vocab::{Cores, Count, Fact, Level, Ratio, Seconds, ThreadRole};
 
 /// Five visits to a lock of two thirds of a core's work, with sleeping and waking.
 const LOCKED: &str = r#"
@@ -382,4 +382,42 @@ fn counted(held: f64, name: &Name) -> LockTable {
         wait_longest: None,
     };
     LockTable { level, waits_at: level, operations: None, rows: vec![row], more: 0 }
+}
+
+/// No thread serves one client, as where they are tasks of a runtime.
+fn shared(twin: &Twin, clients: &[u32]) -> Findings {
+    let mut record = record(twin, &levels(clients), &how()).expect("simulated");
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        match fact {
+            Fact::ThreadTime(time) => time.role = Some(ThreadRole::Other),
+            Fact::Wait(wait) => wait.role = ThreadRole::Other,
+            _ => {}
+        }
+    }
+    analyse(&record)
+}
+
+#[test]
+fn clients_that_share_threads_are_forecast_by_what_little_s_law_leaves() {
+    for (text, object) in [(LOCKED, "table"), (POOL, "connections")] {
+        let twin = Twin::parse(text).expect("valid");
+        let findings = shared(&twin, &[1, 2, 4, 8]);
+        let seen = Observed::of(&findings).expect("one client alone was measured");
+        assert!(seen.locks[0].stage.is_some() && seen.locks[0].name.contains(object), "{seen:?}");
+        let known = calibrate(&seen, 3, 2).expect("calibrated");
+        assert!(known.error.0 < 0.15, "{object}: {:?}", known.residuals);
+        let mut oracle = Oracle::new(&known, 3, 2).expect("usable");
+        let gone = twin.with(&Change::Without(object.to_owned())).expect("there");
+        let without = vec![Change::Without(seen.locks[0].name.clone())];
+        for (clients, changes, real) in [(16, Vec::new(), &twin), (8, without, &gone)] {
+            let level = Level { clients, cores: 4 };
+            let said = oracle.ask(&Asked { level, changes }).expect("an answer");
+            let truth = truth(real, level);
+            let off = (said.throughput.0 / truth).ln().abs();
+            assert!(off < 0.25, "{object}, {level:?}: {said:?} {truth}");
+        }
+    }
+    let twin = Twin::parse(LOCKED).expect("valid");
+    let said = Observed::of(&shared(&twin, &[2, 4, 8]));
+    assert_eq!(said, Err(NoTwin::SharedThreads), "what one alone waits for is not known");
 }

@@ -100,6 +100,8 @@ pub struct Plumbing {
     pub standard: Vec<String>,
     /// Functions in which a stack of a runtime's own begins, by the beginning of the name.
     pub outermost: Vec<String>,
+    /// Prefixes of functions that park a thread for any primitive: none tells the kind of it.
+    pub parkers: Vec<String>,
     /// Prefixes of operations on single words, whose time is their caller's.
     pub primitives: Vec<String>,
     /// Parts of the same.
@@ -114,6 +116,7 @@ impl Plumbing {
         self.scaffold.extend_from_slice(&more.scaffold);
         self.standard.extend_from_slice(&more.standard);
         self.outermost.extend_from_slice(&more.outermost);
+        self.parkers.extend_from_slice(&more.parkers);
         self.primitives.extend_from_slice(&more.primitives);
         self.primitive_parts.extend_from_slice(&more.primitive_parts);
     }
@@ -139,6 +142,9 @@ pub struct Kind {
     pub lock: bool,
     /// Parts of the lower-case names of its functions.
     pub parts: Vec<String>,
+    /// Prefixes of modules whose own threads wait for it, where their functions have no names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<String>,
 }
 
 /// The C library.

@@ -194,6 +194,8 @@ pub enum CodeKind {
     Spin,
     /// An atomic read-modify-write: it takes the cache line from every other core.
     Atomic,
+    /// A loop that changes a word with `cmpxchg`, and begins again where another core came between.
+    Retry,
     /// Another access to memory that is not the thread's own stack.
     Memory,
 }

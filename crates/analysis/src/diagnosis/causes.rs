@@ -259,7 +259,10 @@ fn code_of_extra(code: &BTreeMap<CodeKind, f64>, extra: f64) -> Option<CodeShare
         return None;
     }
     let share = |kind| code.get(&kind).copied().unwrap_or(0.0);
-    let contended = [CodeKind::Spin, CodeKind::Atomic].map(|kind| (kind, share(kind)));
+    let (atomic, retry) = (share(CodeKind::Atomic), share(CodeKind::Retry));
+    // Where little is computed to be tried again, it is the line that makes it slow.
+    let line = if retry > atomic { CodeKind::Retry } else { CodeKind::Atomic };
+    let contended = [(CodeKind::Spin, share(CodeKind::Spin)), (line, atomic + retry)];
     let most = contended.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (kind, share) = match most {
         (kind, share) if share >= LEAST_CODE.max(HALF * extra) => (kind, share),

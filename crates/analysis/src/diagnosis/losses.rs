@@ -74,6 +74,21 @@ impl Rules<'_> {
         if cores.is_nan() { f64::NAN } else { cores.max(0.0) }
     }
 
+    /// Lost cores of all slots. Where a resample has no stacks it cannot tell functions apart, but
+    /// it knows what they take more together.
+    fn lost_by_all(&self, row: &Row, balance: &Balance, slots: &[Slot]) -> f64 {
+        let of_cpu = |slot: &&Slot| matches!(slot, Slot::Function(_) | Slot::OtherFunctions);
+        let (cpu, others): (Vec<&Slot>, Vec<&Slot>) = slots.iter().partition(of_cpu);
+        let sum = |slots: Vec<&Slot>| -> f64 {
+            slots.into_iter().map(|slot| self.lost(row, balance, *slot)).sum()
+        };
+        let by_cpu = match balance.by_function {
+            Some(_) => sum(cpu),
+            None => balance.extra_cpu.max(0.0),
+        };
+        by_cpu + sum(others)
+    }
+
     /// The part of a wait that is longer than it has to be anyway.
     fn above_inherent(&self, row: &Row, group: usize) -> f64 {
         match self.inherent.get(group) {
@@ -159,9 +174,7 @@ fn with_rule_error(accounts: &Accounts, share: &Estimate<Ratio>) -> Estimate<Rat
 /// What loses throughput at `account`.
 pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) -> Losses {
     let slots = slots(&account.balance, rules.shown, rules.functions);
-    let sum = |row: &Row, balance: &Balance| {
-        slots.iter().map(|slot| rules.lost(row, balance, *slot)).sum::<f64>()
-    };
+    let sum = |row: &Row, balance: &Balance| rules.lost_by_all(row, balance, &slots);
     let all = sum(&account.row, &account.balance);
     let total: Estimate<Cores> = accounts.estimate(account, sum);
     let total: Estimate<Cores> = estimate(total.value.0, total.low.0.max(0.0), total.high.0);

@@ -184,6 +184,17 @@ impl Catalogue {
         self.0.kind.iter().find(|kind| holds(&lower, &kind.parts)).map(|kind| kind.word.as_str())
     }
 
+    /// What a function without a name in this module waits for.
+    pub(crate) fn kind_of_module(self, module: &str) -> Option<&'static str> {
+        let is_of = |kind: &&kneepoint_vocab::names::Kind| begins(module, &kind.modules);
+        self.0.kind.iter().find(is_of).map(|kind| kind.word.as_str())
+    }
+
+    /// Whether the function parks a thread for whatever calls it.
+    pub(crate) fn is_parker(self, function: &str) -> bool {
+        begins(function, &self.0.plumbing.parkers)
+    }
+
     /// Whether what is called by this word of `kind` is a lock.
     pub(crate) fn is_lock(self, word: &str) -> bool {
         self.0.kind.iter().any(|kind| kind.word == word && kind.lock)

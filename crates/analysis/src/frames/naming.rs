@@ -186,8 +186,20 @@ pub(crate) fn kernel_naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<St
 /// What the innermost telling frame shows: `mutex`, `condition` ... A condition variable that takes
 /// its mutex again is a mutex wait: the mutex frame lies further in.
 pub(crate) fn machinery(known: Catalogue, frames: &[Frame]) -> &'static str {
-    let user = frames.iter().filter(|frame| !in_kernel(frame));
-    user.filter_map(|frame| known.kind(bare(frame))).next().unwrap_or(LOCK)
+    let user = || frames.iter().filter(|frame| !in_kernel(frame));
+    let telling = user().filter(|frame| !known.is_parker(&frame.function));
+    let told = telling.filter_map(|frame| known.kind(bare(frame))).next();
+    // Threads of a library's own, or one that called a function of it that has a name. Else a
+    // function of the library took the place of the one that the program called, as for a lock.
+    let alone = || {
+        let mut outside = user().filter(|frame| !known.in_c_library(frame));
+        let innermost = outside.next().filter(|frame| is_unnamed(&frame.function))?;
+        let word = known.kind_of_module(&innermost.module)?;
+        let called =
+            outside.find(|frame| frame.module != innermost.module || !is_unnamed(&frame.function));
+        called.is_none_or(|frame| frame.module == innermost.module).then_some(word)
+    };
+    told.or_else(alone).unwrap_or(LOCK)
 }
 
 #[cfg(test)]
@@ -208,6 +220,44 @@ mod tests {
                 module: (*module).to_owned(),
             })
             .collect()
+    }
+
+    #[test]
+    fn who_parks_a_thread_for_a_primitive_tells_nothing_of_its_kind() {
+        let parked = |primitive: &'static str| {
+            stack(&[
+                ("futex_wait", KERNEL),
+                ("parking_lot_core::parking_lot::park", "app"),
+                (primitive, "app"),
+                ("place", "app"),
+            ])
+        };
+        let kind = |primitive| machinery(known(), &parked(primitive));
+        assert_eq!(kind("parking_lot::raw_mutex::RawMutex::lock_slow"), "mutex");
+        assert_eq!(kind("dashmap::lock::RawRwLock::lock_exclusive_slow"), "reader-writer lock");
+        assert_eq!(kind("parking_lot::condvar::Condvar::wait_until_internal"), "condition");
+        let named = naming_frames(known(), &parked("dashmap::lock::RawRwLock::lock_shared_slow"));
+        assert_eq!(named, ["place"]);
+    }
+
+    #[test]
+    fn a_library_s_own_threads_wait_at_its_barrier() {
+        let library = "libgomp.so.1.0.0";
+        let own = |outer: &'static str, module: &'static str| {
+            let frames =
+                [("libgomp.so.1.0.0+0x1f780", library), (outer, module), ("clone3", "libc.so.6")];
+            machinery(known(), &stack(&frames))
+        };
+        assert_eq!(own("libgomp.so.1.0.0+0x1cc40", library), "barrier");
+        assert_eq!(own("GOMP_parallel", library), "barrier");
+        assert_eq!(own("GOMP_critical_name_start", library), "mutex");
+        assert_eq!(own("post_manifest", "app"), LOCK, "a jump to the lock's own function");
+        let critical = [
+            ("libgomp.so.1.0.0+0x1ef10", library),
+            ("post_manifest", "app"),
+            ("GOMP_parallel", library),
+        ];
+        assert_eq!(machinery(known(), &stack(&critical)), LOCK, "in the region, not at its end");
     }
 
     #[test]

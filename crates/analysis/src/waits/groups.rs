@@ -79,6 +79,7 @@ impl Groups {
         {
             notes.taken(trial, lock, stacks);
         }
+        notes.seen.values_mut().for_each(|seen| seen.name_by_enders(stacks.known));
         let mut groups = unite(notes.seen, stacks, pools);
         groups.objects = notes.objects;
         groups.count_objects(trials);
@@ -210,6 +211,7 @@ impl Notes {
                 }
                 self.of(trial, key).vote_of_user(known, frames, weight);
             }
+            (StackKind::Waker, Some(key)) => self.of(trial, key).ender(known, frames, weight),
             (StackKind::OnCpu, _) => {
                 let Some(spinning) = kernel_locks::spinning(known, frames) else { return };
                 let Some(node) = Node::spun(&spinning) else { return };

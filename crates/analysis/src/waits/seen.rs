@@ -1,7 +1,7 @@
 //! What the stacks of a run say of one thing that is waited for.
 
 use crate::frames::kernel_locks::Machinery;
-use crate::frames::names::Catalogue;
+use crate::frames::names::{Catalogue, is_unnamed};
 use crate::frames::naming::{LOCK, machinery, naming};
 use kneepoint_vocab::findings::{Name, Place};
 use kneepoint_vocab::{Frame, WaitReason};
@@ -27,6 +27,8 @@ pub(super) struct Seen {
     /// client ended.
     pub(super) ended: f64,
     pub(super) ended_by_one: f64,
+    /// Functions of those who end the waits, as far as they have names: chains, innermost first.
+    pub(super) enders: BTreeMap<Vec<String>, f64>,
 }
 
 /// The heaviest entry; ties go to the least key, so that the choice is the same every time.
@@ -118,6 +120,32 @@ impl Seen {
         }
     }
 
+    /// A stack of one who ends these waits.
+    pub(super) fn ender(&mut self, known: Catalogue, frames: &[Frame], weight: f64) {
+        let (mut names, _) = naming(known, frames);
+        names.retain(|name| !is_unnamed(name));
+        names.truncate(PATH);
+        if !names.is_empty() {
+            *self.enders.entry(names).or_default() += weight;
+        }
+    }
+
+    /// Names a wait by those who end it, where code without a name waits and no lock: threads of a
+    /// library's own meet there.
+    pub(super) fn name_by_enders(&mut self, known: Catalogue) {
+        let unnamed = heaviest(&self.first).is_some_and(|(name, _)| is_unnamed(&name));
+        if !unnamed || known.is_lock(self.machinery().word()) || self.enders.is_empty() {
+            return;
+        }
+        let weight = self.stacks;
+        (self.first, self.within, self.chains) = Default::default();
+        self.stacks = 0.0;
+        let all: f64 = self.enders.values().sum();
+        for (names, part) in std::mem::take(&mut self.enders) {
+            self.vote_for_names(names, weight * part / all);
+        }
+    }
+
     /// Whether one thread that serves no client ends these waits. Who takes a lock gives it back;
     /// this thread lets others go.
     pub(super) fn is_signalled(&self) -> bool {
@@ -161,5 +189,8 @@ impl Seen {
         self.stacks += other.stacks;
         self.ended += other.ended;
         self.ended_by_one += other.ended_by_one;
+        for (chain, weight) in &other.enders {
+            *self.enders.entry(chain.clone()).or_default() += weight;
+        }
     }
 }

@@ -155,7 +155,8 @@ fn fitted(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrated, NoTw
     // Each level tells of throughput and, where there are locks, of waiting.
     #[allow(clippy::cast_precision_loss, reason = "few")]
     let free = {
-        let seen = seen.levels.len() * (1 + usize::from(!seen.locks.is_empty()));
+        let waits = seen.levels.iter().any(|level| !level.blocked.is_empty());
+        let seen = seen.levels.len() * (1 + usize::from(waits));
         (seen.saturating_sub(best.len()).max(1) as f64).min(residuals.len() as f64)
     };
     let error = Ratio((squares / free).sqrt());

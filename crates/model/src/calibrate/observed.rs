@@ -23,6 +23,8 @@ const FULL_ON: f64 = 8.0;
 const STAGE: f64 = 0.3;
 /// and clients that wait there, for whom it is full.
 const QUEUED: f64 = 1.0;
+/// A number of clients that is so little below a whole one is that.
+const WHOLE: f64 = 0.3;
 /// A thread that ended so much of the waits serves them,
 const SERVES: f64 = 0.9;
 /// if it was busy for so much of the time.
@@ -142,7 +144,7 @@ impl Observed {
             return Err(NoTwin::FewLevels);
         }
         if pairs.iter().any(|(_, ledger)| part(ledger, &[LineKind::Unaccounted]) > 0.5) {
-            return Err(NoTwin::SharedThreads);
+            return Self::of_shared(findings, &pairs);
         }
         let taken = locks_of(findings, &pairs, cores);
         let stage = stage_of(findings, &pairs);
@@ -153,6 +155,29 @@ impl Observed {
             let first = Taken { name, cause: Some(cause), counted: None, stage: Some(stage) };
             let taken: Vec<_> = std::iter::once(first).chain(others).take(LOCKS).collect();
             seen.staged = Some(Box::new(Self::with(findings, &pairs, &taken)?));
+        }
+        Ok(seen)
+    }
+
+    /// Where clients share threads, as tasks of a runtime do, no thread's life is an operation's.
+    /// What an operation waits for is then what Little's law leaves of it beside its CPU: a delay
+    /// that one client alone has as well, and at a stage the rest.
+    fn of_shared(findings: &Findings, pairs: &[Watched<'_>]) -> Result<Self, NoTwin> {
+        let alone = pairs.iter().find(|(point, _)| point.level.clients == 1);
+        let (one, ledger) = alone.ok_or(NoTwin::SharedThreads)?;
+        if pairs.iter().any(|(_, ledger)| cores(ledger, LineKind::Generator) > 0.0) {
+            return Err(NoTwin::SharedThreads);
+        }
+        let delay = (1.0 - busy(ledger).0).max(0.0) / one.throughput.value.0;
+        let stage = shared_stage(findings, pairs, Seconds(delay));
+        let taken = stage.map(|(cause, stage)| {
+            let name = cause.name.to_string();
+            Taken { name, cause: Some(cause), counted: None, stage: Some(stage) }
+        });
+        let mut seen = Self::with(findings, pairs, taken.as_slice())?;
+        seen.delay = Seconds(delay);
+        for level in &mut seen.levels {
+            level.blocked.clear();
         }
         Ok(seen)
     }
@@ -291,6 +316,30 @@ fn stage_of<'a>(findings: &'a Findings, pairs: &[Watched<'_>]) -> Option<(&'a Ca
     Some((cause, Stage { servers, full, inside }))
 }
 
+/// The same where clients share threads. As many are in the stage where it is full as their delays
+/// keep there, at least one; the rest of the clients queue.
+fn shared_stage<'a>(
+    findings: &'a Findings,
+    pairs: &[Watched<'_>],
+    delay: Seconds,
+) -> Option<(&'a Cause, Stage)> {
+    let is_wait = |cause: &&Cause| matches!(cause.evidence.charge, Charge::Wait { .. });
+    let cause = findings.causes.iter().find(is_wait).filter(|it| it.share.value.0 >= STAGE)?;
+    let queued = |(point, ledger): &Watched<'_>| {
+        let held = busy(ledger).0 + point.throughput.value.0 * delay.0;
+        f64::from(point.level.clients) - held
+    };
+    let most = pairs.iter().max_by(|a, b| queued(a).total_cmp(&queued(b)))?;
+    if queued(most) < QUEUED {
+        return None;
+    }
+    let rate = most.0.throughput.value.0;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few, at least 1")]
+    let servers = (rate * delay.0 + WHOLE).floor().max(1.0) as u32;
+    let full = Seconds(f64::from(servers) / rate);
+    Some((cause, Stage { servers, full, inside: None }))
+}
+
 /// Part of an operation's time that it is blocked for a cause.
 fn blocked_for(ledger: &LevelLedger, cause: &Cause) -> Ratio {
     let own = ledger.thread.lines.iter().filter(|it| it.cause.as_ref() == Some(&cause.id));
@@ -382,7 +431,8 @@ fn contended(findings: &Findings, levels: &[ObservedLevel]) -> Option<Contended>
     let lost = |cause: &Cause| cause.lost.value.0;
     let causes: Vec<&Cause> = findings.causes.iter().filter(|it| code(it).is_some()).collect();
     let most = causes.iter().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
-    let moved = code(most)? != CodeKind::Spin;
+    // What is changed between a look and the next is held, as by who spins.
+    let moved = !matches!(code(most)?, CodeKind::Spin | CodeKind::Retry);
     let least = levels.iter().map(|it| it.demand.0).fold(f64::INFINITY, f64::min);
     let extra = |level: &ObservedLevel| level.demand.0 / least - 1.0;
     let focus = levels.iter().find(|it| it.clients == findings.focus.clients)?;

@@ -14,8 +14,12 @@ use std::ops::Range;
 
 /// A loop of more bytes does more than wait.
 const LONGEST_LOOP: u64 = 256;
+/// A longer loop does more than to try one change again.
+const LONGEST_RETRY: u64 = 2048;
+/// Instructions between a change that may fail and the jump back, at most.
+const MOST_BETWEEN: usize = 8;
 /// Bytes of code behind the address that are looked at: a loop ends behind it.
-pub(super) const BEHIND: u64 = LONGEST_LOOP;
+pub(super) const BEHIND: u64 = LONGEST_RETRY;
 /// A function's bytes before the address that are decoded at most.
 pub(super) const BEFORE: u64 = 1 << 16;
 
@@ -33,11 +37,20 @@ pub(super) fn kind_of(bytes: &[u8], start: u64, address: u64) -> CodeKind {
     let latest = &code[at.saturating_sub(1)..=at];
     if latest.iter().any(is_atomic) {
         CodeKind::Atomic
+    } else if retries(&code, address) {
+        CodeKind::Retry
     } else if latest.iter().any(|one| touches_memory(one, &mut look)) {
         CodeKind::Memory
     } else {
         CodeKind::Other
     }
+}
+
+/// Whether a call at `address` is part of a change that is tried again; `bytes` as there.
+pub(super) fn is_retried(bytes: &[u8], start: u64, address: u64) -> bool {
+    let code: Vec<Instruction> =
+        Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).into_iter().collect();
+    retries(&code, address)
 }
 
 /// Short loops that hold `address`: from the target of a jump back to the jump.
@@ -120,6 +133,35 @@ fn waits(body: &[Instruction], look: &mut InstructionInfoFactory) -> bool {
         }
     }
     reads
+}
+
+/// Whether `address` is in a loop that computes a word anew from what it held, and begins again
+/// where the word has changed meanwhile.
+fn retries(code: &[Instruction], address: u64) -> bool {
+    let near = |one: &Instruction| one.ip().abs_diff(address) <= LONGEST_RETRY;
+    let changes = code.iter().enumerate().filter(|(_, one)| {
+        one.has_lock_prefix() && one.mnemonic() == Mnemonic::Cmpxchg && near(one)
+    });
+    changes.filter_map(|(at, _)| back_if_failed(&code[at + 1..])).any(|jump| {
+        let (from, to) = (jump.ip(), jump.near_branch_target());
+        to <= address && address <= from && from - to <= LONGEST_RETRY
+    })
+}
+
+/// The jump back behind a change that may fail. What stands between only keeps whether it did; a
+/// jump forward is a lock's slow path.
+fn back_if_failed(behind: &[Instruction]) -> Option<&Instruction> {
+    use Mnemonic as M;
+    for one in behind.iter().take(MOST_BETWEEN) {
+        match one.mnemonic() {
+            M::Mov | M::Movzx | M::Sete | M::Setne | M::Test | M::Nop => {}
+            M::Je | M::Jne if is_jump(one) => {
+                return (one.near_branch_target() < one.ip()).then_some(one);
+            }
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// What may stand in a loop that pauses: it counts the rounds, or makes the pause longer.
@@ -243,7 +285,7 @@ mod tests {
         code.map(|one| kind_of(bytes, START, one.ip())).collect()
     }
 
-    use CodeKind::{Atomic, Memory, Other, Spin};
+    use CodeKind::{Atomic, Memory, Other, Retry, Spin};
 
     #[test]
     fn a_loop_that_pauses_spins() {
@@ -294,7 +336,27 @@ mod tests {
         // mov (%rdi),%rax; lea 1(%rax),%rdx; lock cmpxchg %rdx,(%rdi); jne -15; ret
         let retried =
             [0x48, 0x8b, 0x07, 0x48, 0x8d, 0x50, 1, 0xf0, 0x48, 0x0f, 0xb1, 0x17, 0x75, 0xf2, 0xc3];
-        assert_eq!(kinds(&retried), [Memory, Memory, Atomic, Atomic, Other]);
+        assert_eq!(kinds(&retried), [Retry, Retry, Atomic, Atomic, Other]);
+    }
+
+    #[test]
+    fn all_that_is_computed_for_a_change_is_retried_with_it() {
+        // mov (%rdi),%rax; mov %rax,%rdx; imul $3,%rdx,%rdx; lock cmpxchg %rdx,(%rdi); sete %cl;
+        // movzbl %cl,%ecx; test %ecx,%ecx; je -26; ret
+        let computed = [
+            0x48, 0x8b, 0x07, 0x48, 0x89, 0xc2, 0x48, 0x6b, 0xd2, 3, 0xf0, 0x48, 0x0f, 0xb1, 0x17,
+            0x0f, 0x94, 0xc1, 0x0f, 0xb6, 0xc9, 0x85, 0xc9, 0x74, 0xe7, 0xc3,
+        ];
+        assert_eq!(kinds(&computed)[..3], [Retry; 3]);
+        assert_eq!(kinds(&computed)[8], Other, "the change is done");
+        let within = |at: u64| is_retried(&computed, START, START + at);
+        assert!(within(9) && within(22) && !within(24), "within instructions");
+        // add $1,%rcx; mov %rax,%rdx; lock cmpxchg %rdx,(%rdi); jne +5; cmp %rsi,%rcx; jne -20; ret
+        let taken = [
+            0x48, 0x83, 0xc1, 1, 0x48, 0x89, 0xc2, 0xf0, 0x48, 0x0f, 0xb1, 0x17, 0x75, 0x05, 0x48,
+            0x39, 0xf1, 0x75, 0xed, 0xc3,
+        ];
+        assert!(!kinds(&taken).contains(&Retry), "a loop that takes a lock in every round");
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub(crate) struct RawStack {
     pub(crate) truncated: bool,
 }
 
+/// Callers of a function that may be what tries again what it computes.
+const CALLERS: usize = 3;
+
 /// Number of a [`RawStack`] within this run.
 pub(crate) type RawId = usize;
 
@@ -75,6 +78,8 @@ pub(crate) struct Names {
     by_name: HashMap<Reading, StackId>,
     /// What the code does at addresses that threads were found at.
     code: HashMap<(u32, u64), CodeKind>,
+    /// Whether what was called at an address is tried again where it was too late.
+    retried: HashMap<(u32, u64), bool>,
     /// Source lines of functions that no record has told yet.
     sources: HashMap<(String, String), SourceLine>,
     /// Functions whose source line was looked for.
@@ -128,14 +133,25 @@ impl Names {
             _ => return CodeKind::Other,
         };
         let read = || {
-            let image = images.get(*id)?;
-            let start = image.frames.as_ref()?.function_start(*address)?;
-            let begin = address.checked_sub(start).filter(|before| *before <= code::BEFORE)?;
-            let length = begin.checked_add(code::BEHIND)?;
-            let bytes = image.code(start..start.checked_add(length)?)?;
+            let (bytes, start) = around(images, *id, *address)?;
             Some(code::kind_of(&bytes, start, *address))
         };
-        *self.code.entry((*id, *address)).or_insert_with(|| read().unwrap_or_default())
+        let own = *self.code.entry((*id, *address)).or_insert_with(|| read().unwrap_or_default());
+        let computes = matches!(own, CodeKind::Other | CodeKind::Memory);
+        if computes && user.take(CALLERS).any(|raw| self.is_retried(*raw, images)) {
+            return CodeKind::Retry;
+        }
+        own
+    }
+
+    /// Whether a function was called from there for a change that is tried again.
+    fn is_retried(&mut self, raw: RawFrame, images: &Images) -> bool {
+        let RawFrame::User(id, address) = raw else { return false };
+        let read = || {
+            let (bytes, start) = around(images, id, address)?;
+            Some(code::is_retried(&bytes, start, address))
+        };
+        *self.retried.entry((id, address)).or_insert_with(|| read().unwrap_or_default())
     }
 
     /// Modules of the stack that no record has named yet, as far as they have a build id.
@@ -246,6 +262,15 @@ impl Names {
             inside => format!("{module}:{name}+{inside:#x}"),
         })
     }
+}
+
+/// The code of the function around an address, as far as it matters, and where it begins.
+fn around(images: &Images, id: u32, address: u64) -> Option<(Vec<u8>, u64)> {
+    let image = images.get(id)?;
+    let start = image.frames.as_ref()?.function_start(address)?;
+    let begin = address.checked_sub(start).filter(|before| *before <= code::BEFORE)?;
+    let length = begin.checked_add(code::BEHIND)?;
+    Some((image.code(start..start.checked_add(length)?)?, start))
 }
 
 fn read_kernel() -> KernelSymbols {

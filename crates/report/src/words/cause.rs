@@ -93,6 +93,10 @@ fn instructions(code: &CodeShare) -> String {
         CodeKind::Atomic => {
             format!("; {share} of it at atomic instructions, for a cache line that others write")
         }
+        CodeKind::Retry => format!(
+            "; {share} of it in a loop that changes a word and begins again where another core \
+             came between (compare-and-swap)"
+        ),
         CodeKind::Memory => format!(
             "; {share} of it at memory accesses: a cache line that others write, or more data than \
              the caches hold"
@@ -250,6 +254,7 @@ mod tests {
         let spins = "; it spins: 83 % of it looks whether a word of memory has changed";
         assert_eq!(doing(CodeKind::Spin), format!("{wanted}{spins}"));
         assert!(doing(CodeKind::Atomic).contains("; 83 % of it at atomic instructions"));
+        assert!(doing(CodeKind::Retry).contains("; 83 % of it in a loop that changes a word"));
         assert!(doing(CodeKind::Memory).contains("; 83 % of it at memory accesses"));
         let others = |stacks| said(Charge::OtherFunctions { cores: Cores(0.55), stacks });
         let wanted = "0.55 of 2 cores go to extra CPU that no single function stands for";

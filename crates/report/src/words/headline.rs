@@ -188,6 +188,7 @@ const fn doing(code: CodeKind) -> Option<&'static str> {
         CodeKind::Other => None,
         CodeKind::Spin => Some("spinning"),
         CodeKind::Atomic => Some("atomic instructions"),
+        CodeKind::Retry => Some("retries of atomic changes"),
         CodeKind::Memory => Some("memory accesses"),
     }
 }

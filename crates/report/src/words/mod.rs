@@ -174,6 +174,7 @@ pub(crate) fn word_of(cause: &Cause) -> &'static str {
     match cause.evidence.charge.code() {
         Some(CodeKind::Spin) => "spin",
         Some(CodeKind::Atomic) => "cache line",
+        Some(CodeKind::Retry) => "retry",
         Some(CodeKind::Memory) => "memory",
         Some(CodeKind::Other) | None => match &cause.evidence.charge {
             Charge::Wait { wait } if wait.polls => "polling",

@@ -41,7 +41,8 @@ pub(crate) fn no_twin(why: &NoTwin) -> String {
         NoTwin::FewLevels => no_twin("two levels with ledgers are the least; run more --levels"),
         NoTwin::NoDemand => no_twin("the CPU of an operation is not known at every level"),
         NoTwin::SharedThreads => no_twin(
-            "no thread is known to serve one client; clients that share threads have no twin",
+            "no thread is known to serve one client; a level of 1 client, and clients that live in \
+             the system, would give a twin",
         ),
         NoTwin::NoStructure => {
             "no twin of this structure can be simulated at the measured levels".to_owned()
