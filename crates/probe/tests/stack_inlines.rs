@@ -1,4 +1,5 @@
-//! Inlined functions in stacks of a C program that is compiled here, against the real kernel.
+//! Inlined functions and what code does, in stacks of C programs that are compiled here, against
+//! the real kernel.
 
 #![allow(
     clippy::print_stdout,
@@ -7,7 +8,7 @@
 )]
 
 use kneepoint_probe::stack::{StackCollector, StackOptions};
-use kneepoint_vocab::StackRecord;
+use kneepoint_vocab::{CodeKind, StackRecord};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -25,6 +26,18 @@ APART steps(void) { while (sum != 1) { enters(); sum++; } }
 int main(void) { alarm(60); steps(); return (int)sum; }
 ";
 
+/// `counts` does nothing but to add to a word that all could.
+const COUNTER: &str = "
+#include <unistd.h>
+static unsigned long total;
+__attribute__((noinline)) void counts(void)
+{
+	for (int step = 0; step < 1000000; step++)
+		__atomic_fetch_add(&total, 1, __ATOMIC_SEQ_CST);
+}
+int main(void) { alarm(60); while (total != 1) counts(); return 0; }
+";
+
 struct Killed(Child);
 impl Drop for Killed {
     fn drop(&mut self) {
@@ -34,9 +47,9 @@ impl Drop for Killed {
 }
 
 /// Compiles the program; `None`, after saying why, where that cannot be done.
-fn compiled(test: &str, folder: &Path, options: &[&str]) -> Option<PathBuf> {
+fn compiled(test: &str, folder: &Path, text: &str, options: &[&str]) -> Option<PathBuf> {
     let source = folder.join("program.c");
-    std::fs::write(&source, PROGRAM).unwrap();
+    std::fs::write(&source, text).unwrap();
     let program = folder.join("program");
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-o"]).arg(&program).arg(&source).args(options);
@@ -53,10 +66,10 @@ fn compiled(test: &str, folder: &Path, options: &[&str]) -> Option<PathBuf> {
     }
 }
 
-/// Functions of the program's own file in each stack of it that goes through `burns`.
-fn chains(test: &str, options: &[&str]) -> Option<Vec<Vec<String>>> {
+/// Stacks of a program while it runs.
+fn stacks(test: &str, text: &str, options: &[&str]) -> Option<Vec<StackRecord>> {
     let folder = tempfile::tempdir().unwrap();
-    let program = compiled(test, folder.path(), options)?;
+    let program = compiled(test, folder.path(), text, options)?;
     let cpus = std::thread::available_parallelism().unwrap().get();
     let cpus = (0..u32::try_from(cpus).unwrap()).collect();
     let options = StackOptions { system_wide: false, ..StackOptions::new(cpus) };
@@ -71,17 +84,22 @@ fn chains(test: &str, options: &[&str]) -> Option<Vec<Vec<String>>> {
     std::thread::sleep(Duration::from_millis(50));
     collector.begin(&[program.0.id()]).unwrap();
     std::thread::sleep(Duration::from_millis(500));
-    let window = collector.end();
+    Some(collector.end().new_stacks)
+}
+
+/// Functions of the program's own file in each stack of it that goes through `burns`.
+fn chains(test: &str, options: &[&str]) -> Option<Vec<Vec<String>>> {
+    let stacks = stacks(test, PROGRAM, options)?;
     let of_program = |record: &StackRecord| -> Vec<String> {
         let frames = record.frames.iter().filter(|frame| frame.module == "program");
         frames.map(|frame| frame.function.clone()).collect()
     };
-    let mut found: Vec<_> = window.new_stacks.iter().map(of_program).collect();
+    let mut found: Vec<_> = stacks.iter().map(of_program).collect();
     found.retain(|names| names.first().is_some_and(|name| name == "burns"));
     for names in &found {
         println!("{test}: {}", names.join(" < "));
     }
-    assert!(!found.is_empty(), "{:?}", window.new_stacks);
+    assert!(!found.is_empty(), "{stacks:?}");
     Some(found)
 }
 
@@ -117,4 +135,19 @@ fn without_debug_information_only_functions_with_code_are_seen() {
     let Some(chains) = chains("without_debug_information", &["-g0"]) else { return };
     let whole = |names: &Vec<String>| names[..3] == ["burns", "steps", "main"];
     assert!(chains.iter().all(whole), "{chains:?}");
+}
+
+#[test]
+fn what_code_does_is_known_without_unwind_tables() {
+    let test = "code_without_unwind_tables";
+    let bare = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"];
+    for options in [&bare[..], &[]] {
+        let Some(stacks) = stacks(test, COUNTER, options) else { return };
+        let counts = |record: &&StackRecord| {
+            record.frames.first().is_some_and(|frame| frame.function == "counts")
+        };
+        let kinds: Vec<CodeKind> = stacks.iter().filter(counts).map(|it| it.code).collect();
+        println!("{test}: {options:?}: {kinds:?}");
+        assert!(kinds.contains(&CodeKind::Atomic), "{options:?}: {stacks:?}");
+    }
 }

@@ -323,7 +323,7 @@ fn open_program(pid: u32, inode: u64) -> io::Result<File> {
 fn read_memory(pid: u32, mapping: &Mapping) -> io::Result<Vec<u8>> {
     const MOST: u64 = 1 << 20;
     let length = (mapping.range.end - mapping.range.start).min(MOST);
-    let mut memory = proc::open(&format!("{pid}/mem"))?;
+    let mut memory = proc::process::memory(pid)?;
     memory.seek(SeekFrom::Start(mapping.range.start))?;
     let mut bytes = Vec::new();
     memory.take(length).read_to_end(&mut bytes)?;

@@ -132,11 +132,15 @@ impl Names {
             }
             _ => return CodeKind::Other,
         };
-        let read = || {
-            let (bytes, start) = around(images, *id, *address)?;
-            Some(code::kind_of(&bytes, start, *address))
+        let (id, address) = (*id, *address);
+        let own = match self.code.get(&(id, address)) {
+            Some(known) => *known,
+            None => {
+                let around = self.around(images, id, address);
+                let kind = around.map(|(bytes, start)| code::kind_of(&bytes, start, address));
+                *self.code.entry((id, address)).or_insert(kind.unwrap_or_default())
+            }
         };
-        let own = *self.code.entry((*id, *address)).or_insert_with(|| read().unwrap_or_default());
         let computes = matches!(own, CodeKind::Other | CodeKind::Memory);
         if computes && user.take(CALLERS).any(|raw| self.is_retried(*raw, images)) {
             return CodeKind::Retry;
@@ -147,11 +151,24 @@ impl Names {
     /// Whether a function was called from there for a change that is tried again.
     fn is_retried(&mut self, raw: RawFrame, images: &Images) -> bool {
         let RawFrame::User(id, address) = raw else { return false };
-        let read = || {
-            let (bytes, start) = around(images, id, address)?;
-            Some(code::is_retried(&bytes, start, address))
-        };
-        *self.retried.entry((id, address)).or_insert_with(|| read().unwrap_or_default())
+        if let Some(known) = self.retried.get(&(id, address)) {
+            return *known;
+        }
+        let around = self.around(images, id, address);
+        let retried = around.is_some_and(|(bytes, start)| code::is_retried(&bytes, start, address));
+        self.retried.insert((id, address), retried);
+        retried
+    }
+
+    /// The code of the function around an address, as far as it matters, and where it begins: by
+    /// the unwind tables, and where it has none, as Go's, by the symbols.
+    fn around(&mut self, images: &Images, id: u32, address: u64) -> Option<(Vec<u8>, u64)> {
+        let image = images.get(id)?;
+        let by_tables = image.frames.as_ref().and_then(|frames| frames.function_start(address));
+        let start = by_tables.or_else(|| self.table(image).begin(address))?;
+        let begin = address.checked_sub(start).filter(|before| *before <= code::BEFORE)?;
+        let length = begin.checked_add(code::BEHIND)?;
+        Some((image.code(start..start.checked_add(length)?)?, start))
     }
 
     /// Modules of the stack that no record has named yet, as far as they have a build id.
@@ -262,15 +279,6 @@ impl Names {
             inside => format!("{module}:{name}+{inside:#x}"),
         })
     }
-}
-
-/// The code of the function around an address, as far as it matters, and where it begins.
-fn around(images: &Images, id: u32, address: u64) -> Option<(Vec<u8>, u64)> {
-    let image = images.get(id)?;
-    let start = image.frames.as_ref()?.function_start(address)?;
-    let begin = address.checked_sub(start).filter(|before| *before <= code::BEFORE)?;
-    let length = begin.checked_add(code::BEHIND)?;
-    Some((image.code(start..start.checked_add(length)?)?, start))
 }
 
 fn read_kernel() -> KernelSymbols {
