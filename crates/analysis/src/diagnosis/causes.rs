@@ -308,7 +308,8 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
         waits: (rate > 0.0).then_some(waits),
         wait_mean: (rate > 0.0).then_some(Seconds(mean)),
         wait_longest: evidence_of.longest(context.groups, group).map(Seconds),
-        wait_per_operation: Some(each),
+        // Where clients share threads no thread's wait is an operation's.
+        wait_per_operation: (row.clients > 0.0).then_some(each),
         holders,
         stacks: evidence_of.flame(of_group(StackKind::OffCpu)),
         waker_stacks: evidence_of.flame(of_group(StackKind::Waker)),
