@@ -169,6 +169,21 @@ fn what_was_counted_of_a_lock_is_not_fitted() {
     assert!(twin.best.asleep[0].abs() < 1e-12, "{:?}", twin.best);
 }
 
+/// Where functions have no names, those who wait and the census may call one lock differently.
+#[test]
+fn a_counted_lock_that_is_often_held_is_the_one_that_is_waited_for() {
+    let mut findings = analysed(LOCKED, &[1, 2, 4, 8]);
+    let other = || Name::from("app+0x1a30");
+    let locks = |findings: &Findings| Observed::of(findings).expect("enough was seen").locks;
+    findings.locks = Some(counted(50e-6, &other()));
+    let seen = locks(&findings);
+    assert!(seen[0].name.contains("table") && seen[0].counted.is_some(), "{seen:?}");
+    assert!(seen.iter().all(|lock| lock.waits > 0.0), "{seen:?}");
+    findings.locks = Some(counted(20e-6, &other()));
+    let seen = locks(&findings);
+    assert!(seen.iter().any(|lock| lock.waits <= 0.0 && lock.counted.is_some()), "{seen:?}");
+}
+
 /// One that is held asleep has more time than the operation has CPU.
 #[test]
 fn a_lock_that_is_held_asleep_bounds_the_throughput_of_any_number_of_cores() {

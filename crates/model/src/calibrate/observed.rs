@@ -19,6 +19,8 @@ const MOST_VISITS: f64 = 16.0;
 const LOCKS: usize = 3;
 /// A lock that nobody waits for yet is worth one where it would be full on so many times the cores.
 const FULL_ON: f64 = 8.0;
+/// A lock that several clients hold for so much of the time is waited for.
+const OFTEN_HELD: f64 = 0.5;
 /// Least loss that makes a stage of what clients wait for,
 const STAGE: f64 = 0.3;
 /// and clients that wait there, for whom it is full.
@@ -381,7 +383,17 @@ fn locks_of<'a>(
     let fills = |row: &&LockRow| row.held_per_operation.is_some_and(|it| it.value.0 > room);
     for row in rows.filter(fills) {
         let known = all.iter().any(|lock| lock.cause.is_some_and(|cause| is(row, cause)));
-        let Some(held) = counted(row).filter(|_| !known && all.len() < LOCKS) else { continue };
+        let Some(held) = counted(row).filter(|_| !known) else { continue };
+        let uncounted = |lock: &&mut Taken<'_>| lock.cause.is_some() && lock.counted.is_none();
+        let often = held.held.0 * most_shared(pairs) >= OFTEN_HELD;
+        // Nobody waits for it, though it is often held: it is waited for by another name.
+        if let Some(lock) = all.iter_mut().filter(|_| often).find(uncounted) {
+            lock.counted = Some(held);
+            continue;
+        }
+        if all.len() >= LOCKS {
+            continue;
+        }
         let name = row.name.to_string();
         all.push(Taken { name, cause: None, counted: Some(held), stage: None });
     }
@@ -389,6 +401,12 @@ fn locks_of<'a>(
         counted.visits = counted.visits.min(MOST_VISITS);
     }
     all
+}
+
+/// The greatest throughput of several clients.
+fn most_shared(pairs: &[Watched<'_>]) -> f64 {
+    let shared = pairs.iter().filter(|(point, _)| point.level.clients > 1);
+    shared.map(|(point, _)| point.throughput.value.0).fold(0.0, f64::max)
 }
 
 /// Cores that the kernel keeps busy for the library which a cause's lock is in.
