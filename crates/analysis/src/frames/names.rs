@@ -335,7 +335,7 @@ fn holds(text: &str, parts: &[String]) -> bool {
     parts.iter().any(|part| text.contains(part.as_str()))
 }
 
-fn begins(text: &str, prefixes: &[String]) -> bool {
+pub(crate) fn begins(text: &str, prefixes: &[String]) -> bool {
     prefixes.iter().any(|prefix| text.starts_with(prefix.as_str()))
 }
 

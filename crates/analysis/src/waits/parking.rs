@@ -1,6 +1,6 @@
 //! Where runtimes park threads, and what a stack shows that tasks wait for or let go.
 
-use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
+use crate::frames::names::{Catalogue, begins, in_kernel, is_unnamed};
 use crate::frames::stacks::Stacks;
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::{Frame, StackWeight, WaitReason};
@@ -22,8 +22,7 @@ pub(super) fn polls_for_tasks(stacks: &Stacks<'_>, stack: &StackWeight) -> bool 
 }
 
 /// The primitive that a task waits for or lets go, and who called it: the frames from there
-/// outward.
-/// Functions of the runtime between the two are left out. Where the caller has no name the
+/// outward. Functions of the runtime between the two are left out. Where the caller has no name the
 /// primitive stands alone, if the runtime's row says that this is enough.
 pub(super) fn cut(known: Catalogue, row: &Parking, frames: &[Frame]) -> Option<Vec<Frame>> {
     let in_c = |frame: &Frame| known.in_c_library(frame);
@@ -62,10 +61,6 @@ pub(super) fn stands_for(cut: &[Frame]) -> u64 {
             (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3_u64)
         });
     (hash | 1 << 63) & !7
-}
-
-pub(super) fn begins(function: &str, prefixes: &[String]) -> bool {
-    prefixes.iter().any(|prefix| function.starts_with(prefix.as_str()))
 }
 
 #[cfg(test)]

@@ -19,12 +19,12 @@
 //! proportion to the time that the telling stacks stand for, so sums stay as they were. CPU of the
 //! scheduler itself, on a stack of its own, goes the same way.
 
-use crate::frames::names::{Catalogue, in_kernel};
+use crate::frames::names::{Catalogue, begins, in_kernel};
 use crate::frames::naming::is_interrupted;
 use crate::frames::stacks::Stacks;
 use crate::number::{count, quotient};
 use crate::waits::outside::{Outside, Polled, polled_parts};
-use crate::waits::parking::{begins, cut, parked, polls_for_tasks, stands_for};
+use crate::waits::parking::{cut, parked, polls_for_tasks, stands_for};
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::{
