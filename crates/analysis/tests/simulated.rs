@@ -341,6 +341,23 @@ fn a_spin_lock_bounds_what_more_cores_bring() {
     assert_eq!(free.contended, None);
 }
 
+/// A core that waits for another one shows it in what runs next: half of what spinning costs is
+/// taken for another function's here.
+#[test]
+fn a_spin_lock_gone_takes_with_it_what_it_costs_elsewhere() {
+    let spun = Twin::parse(SPUN).expect("valid");
+    let two = |clients| Level { clients, cores: 2 };
+    let mut findings = analyse(&record(&spun, &[1, 2, 4].map(two), &how()).expect("simulated"));
+    let lost = &mut findings.causes[0].lost.value;
+    *lost = Cores(0.5 * lost.0);
+    let said = next(&findings, 2).what_if;
+    let gone = said.iter().find(|it| it.first_cause).expect("the first cause").forecast;
+    let gain = truth(&spun.with(&Change::Without("table".to_owned())).expect("there"), gone.level)
+        / truth(&spun, gone.level);
+    assert!((gone.ratio.0 / gain).ln().abs() < 0.12, "{gone:?}, truth {gain}");
+    assert!(gone.ratio_low.0 < 0.5 * (1.0 + gain), "its own part alone is possible: {gone:?}");
+}
+
 /// Calibrates a twin of a run whose clients wait for no lock that anyone may take. It forecasts
 /// twice the clients, and the stage gone, as in `gone`.
 fn has_a_stage(real: &Twin, findings: &Findings, gone: &Twin) {

@@ -232,6 +232,7 @@ const fn waited_for(reason: WaitReason) -> &'static str {
         WaitReason::File => "a file",
         WaitReason::Pipe => "a pipe",
         WaitReason::Socket => "a socket",
+        WaitReason::EventCounter => "an eventfd",
         WaitReason::Poll => "poll",
         WaitReason::Process => "another process",
         WaitReason::Timer => "a timer",

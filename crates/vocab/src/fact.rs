@@ -85,6 +85,8 @@ pub enum WaitReason {
     Pipe,
     /// A socket.
     Socket,
+    /// A counter of the kernel's, read as a file: `eventfd`.
+    EventCounter,
     /// poll, select, epoll: readiness of some file descriptor.
     Poll,
     /// A timer: sleep.
@@ -111,6 +113,7 @@ impl WaitReason {
             Self::Device => "device",
             Self::Pipe => "pipe",
             Self::Socket => "socket",
+            Self::EventCounter => "event-counter",
             Self::Poll => "poll",
             Self::Timer => "timer",
             Self::PageFault => "page-fault",

@@ -100,6 +100,8 @@ pub struct Plumbing {
     pub standard: Vec<String>,
     /// Functions in which a stack of a runtime's own begins, by the beginning of the name.
     pub outermost: Vec<String>,
+    /// Prefixes of variables at which a library's waiters for any primitive wait.
+    pub waiting_places: Vec<String>,
     /// Prefixes of functions that park a thread for any primitive: none tells the kind of it.
     pub parkers: Vec<String>,
     /// Prefixes of operations on single words, whose time is their caller's.
@@ -116,6 +118,7 @@ impl Plumbing {
         self.scaffold.extend_from_slice(&more.scaffold);
         self.standard.extend_from_slice(&more.standard);
         self.outermost.extend_from_slice(&more.outermost);
+        self.waiting_places.extend_from_slice(&more.waiting_places);
         self.parkers.extend_from_slice(&more.parkers);
         self.primitives.extend_from_slice(&more.primitives);
         self.primitive_parts.extend_from_slice(&more.primitive_parts);
@@ -264,6 +267,12 @@ pub struct Kernel {
     pub page_faults: Vec<String>,
     /// Parts of what serves an interrupt.
     pub interrupts: Vec<String>,
+    /// Parts of what reads a counter (`eventfd`),
+    #[serde(default)]
+    pub counters: Vec<String>,
+    /// or a timer, as a file.
+    #[serde(default)]
+    pub timers: Vec<String>,
     /// Prefixes of going to sleep and waking others.
     pub switching: Vec<String>,
     /// Calls that do nothing but wait or wake.
@@ -294,6 +303,8 @@ impl Kernel {
             (&mut self.entries, &more.entries),
             (&mut self.page_faults, &more.page_faults),
             (&mut self.interrupts, &more.interrupts),
+            (&mut self.counters, &more.counters),
+            (&mut self.timers, &more.timers),
             (&mut self.switching, &more.switching),
             (&mut self.waiting_calls, &more.waiting_calls),
             (&mut self.exchange_calls, &more.exchange_calls),

@@ -119,6 +119,7 @@ pub(super) fn judge(findings: &Value, known: &Known<'_>) -> Outcome {
         }
     }
     let over = |gain: Option<f64>| Some(gain? / known.gain?);
+    let replaced = known.specimen.expected.replaced;
     Outcome::Planted(Marks {
         top_1: first.iter().any(|one| one.both()),
         top_3: missed == 0,
@@ -128,7 +129,7 @@ pub(super) fn judge(findings: &Value, known: &Known<'_>) -> Outcome {
         covered,
         gain_ratio: over(known.paired),
         // A treatment of two planted causes takes more away than the first one.
-        forecast_ratio: over(forecast(findings)).filter(|_| planted.len() == 1),
+        forecast_ratio: over(forecast(findings)).filter(|_| planted.len() == 1 && !replaced),
     })
 }
 

@@ -28,6 +28,9 @@ pub(super) struct Expectation {
     think: Option<[f64; 2]>,
     hold: Option<[f64; 2]>,
     size: Option<[f64; 2]>,
+    /// Whether the treated twin has something else in the cause's place, rather than nothing.
+    #[serde(default)]
+    pub(super) replaced: bool,
     /// Arguments of a second process, which runs all the time.
     #[serde(default)]
     pub(super) beside: Vec<String>,

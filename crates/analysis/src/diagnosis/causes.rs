@@ -18,7 +18,9 @@ use kneepoint_vocab::findings::{
     WaitWork,
 };
 use kneepoint_vocab::units::{Cores, PerSecond, Ratio, Seconds};
-use kneepoint_vocab::{CauseKey, CodeKind, Estimate, SourceLine, StackKind, WaitReason};
+use kneepoint_vocab::{
+    CauseKey, CodeKind, Estimate, SourceLine, StackKind, StackWeight, TrialRecord, WaitReason,
+};
 use std::collections::BTreeMap;
 
 /// CPU of a lock's own functions below this part of C is not worth a word.
@@ -213,7 +215,7 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
     let least =
         context.accounts.reference.by_function.as_ref().map_or(0.0, |parts| parts[function]);
     let evidence_of = Evidence::new(context.slices, context.stacks);
-    let on_cpu = |stack: &kneepoint_vocab::StackWeight| {
+    let on_cpu = |stack: &StackWeight| {
         stack.kind == StackKind::OnCpu && context.functions.of(stack.stack) == Some(function)
     };
     let code = evidence_of.code(|_, stack| on_cpu(stack));
@@ -225,7 +227,14 @@ fn describe_function(context: &Context<'_>, loss: &Loss, function: usize) -> Cau
         code: code_of_extra(&code, quotient(now - least, now)),
     };
     let name = what.name.clone();
-    let callers = evidence_of.callers(&path, |_, stack| on_cpu(stack));
+    let known = context.stacks.known;
+    let callers = match &name {
+        Name::Kernel(entry) if known.is_nobody_s(entry) => Vec::new(),
+        Name::Kernel(_) | Name::KernelWork { .. } => {
+            evidence_of.callers(None, |_, stack| on_cpu(stack))
+        }
+        _ => evidence_of.callers(Some(&path), |_, stack| on_cpu(stack)),
+    };
     Cause {
         path: std::iter::once(path).chain(callers).collect(),
         stacks: evidence_of.flame(|_, stack| on_cpu(stack)),
@@ -278,7 +287,7 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
     let (rate, waited) = (row.waits[group], row.waited[group]);
     let evidence_of = Evidence::new(context.slices, context.stacks);
     let of_group = |kind: StackKind| {
-        move |trial: &kneepoint_vocab::TrialRecord, stack: &kneepoint_vocab::StackWeight| {
+        move |trial: &TrialRecord, stack: &StackWeight| {
             let key = stack.wait.as_ref().filter(|_| stack.kind == kind);
             key.and_then(|key| context.groups.of(trial, key)) == Some(group)
         }
@@ -304,7 +313,7 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
         return spun_for(context, plain, group);
     }
     Cause {
-        path: what.path.clone(),
+        path: path_of(context, group),
         waits: (rate > 0.0).then_some(waits),
         wait_mean: (rate > 0.0).then_some(Seconds(mean)),
         wait_longest: evidence_of.longest(context.groups, group).map(Seconds),
@@ -321,16 +330,36 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
 /// A kernel lock that nobody slept for: the stacks of those who spin are its evidence.
 fn spun_for(context: &Context<'_>, cause: Cause, group: usize) -> Cause {
     let evidence_of = Evidence::new(context.slices, context.stacks);
-    let spins = |stack: &kneepoint_vocab::StackWeight| {
-        let function = context.functions.of(stack.stack).filter(|_| stack.kind == StackKind::OnCpu);
-        function.and_then(|function| context.functions.list[function].lock) == Some(group)
-    };
+    let spins = |_: &TrialRecord, stack: &StackWeight| spins_for(context, stack, group);
     Cause {
-        path: context.groups.list[group].path.clone(),
-        stacks: evidence_of.flame(|_, stack| spins(stack)),
-        stacks_complete: completeness(evidence_of.weights(|_, stack| spins(stack))),
+        path: path_of(context, group),
+        stacks: evidence_of.flame(spins),
+        stacks_complete: completeness(evidence_of.weights(spins)),
         ..cause
     }
+}
+
+/// Whether a stack that was taken on a core is work for a group's lock.
+fn spins_for(context: &Context<'_>, stack: &StackWeight, group: usize) -> bool {
+    let function = context.functions.of(stack.stack).filter(|_| stack.kind == StackKind::OnCpu);
+    function.and_then(|function| context.functions.list[function].lock) == Some(group)
+}
+
+/// Functions from the one that names a group outward; behind those of the kernel the program's, who
+/// calls it.
+fn path_of(context: &Context<'_>, group: usize) -> Vec<String> {
+    let what = &context.groups.list[group];
+    let mut path = what.path.clone();
+    if what.kind == CauseKind::KernelLock {
+        let evidence_of = Evidence::new(context.slices, context.stacks);
+        let own = |trial: &TrialRecord, stack: &StackWeight| {
+            let key = stack.wait.as_ref().filter(|_| stack.kind == StackKind::OffCpu);
+            key.and_then(|key| context.groups.of(trial, key)) == Some(group)
+                || spins_for(context, stack, group)
+        };
+        path.extend(evidence_of.callers(None, own));
+    }
+    path
 }
 
 /// The share of the time in which what is waited for is on its way to a thread that has to wake.

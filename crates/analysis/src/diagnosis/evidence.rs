@@ -51,11 +51,17 @@ impl Stops {
     }
 }
 
-/// Functions of the program outside of one in a stack, innermost first.
-fn outside<'a>(known: Catalogue, frames: &'a [Frame], function: &str) -> Vec<&'a str> {
-    let at = frames.iter().position(|frame| frame.function == function);
-    let outer = frames[at.map_or(frames.len(), |at| at + 1)..].iter();
-    let names = outer.filter(|frame| !in_kernel(frame)).map(|frame| frame.function.as_str());
+/// Functions of the program in a stack, innermost first; only those outside of one, where one is
+/// given. The C library's stand only for a system call, where the kernel was called.
+fn outside<'a>(known: Catalogue, frames: &'a [Frame], function: Option<&str>) -> Vec<&'a str> {
+    let within = |function: &str| {
+        let at = frames.iter().position(|frame| frame.function == function);
+        at.map_or(frames.len(), |at| at + 1)
+    };
+    let outer = frames[function.map_or(0, within)..].iter();
+    let called = |frame: &&Frame| function.is_some() || !known.in_c_library(frame);
+    let names = outer.filter(|frame| !in_kernel(frame)).filter(called);
+    let names = names.map(|frame| frame.function.as_str());
     let named = |name: &&str| !known.is_outermost(name) && !is_unnamed(name);
     let names = names.filter(|name| !known.is_plumbing(name) && !known.is_standard(name));
     names.filter(named).collect()
@@ -126,11 +132,11 @@ impl<'a> Evidence<'a> {
         self.chosen(choose).map(move |stack| (stack, stacks.complete(stack.stack)))
     }
 
-    /// Who calls a function, innermost first, as long as one caller stands for half of the chosen
-    /// stacks or more.
+    /// Who calls a function, or the kernel where none is given, innermost first, as long as one
+    /// caller stands for half of the chosen stacks or more.
     pub(crate) fn callers(
         &self,
-        function: &str,
+        function: Option<&str>,
         choose: impl Fn(&TrialRecord, &StackWeight) -> bool,
     ) -> Vec<String> {
         let known = self.stacks.known;
@@ -332,6 +338,7 @@ impl<'a> Evidence<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::names::KERNEL;
 
     #[test]
     fn who_stops_all_clients_is_told_from_whom_they_queue_for() {
@@ -380,7 +387,14 @@ mod tests {
         };
         let frames = of(&["mix", "std::thread::run", "serve", "start_thread", "clone3"]);
         let known = Catalogue::built_in();
-        assert_eq!(outside(known, &frames, "mix"), ["serve"]);
-        assert!(outside(known, &frames, "elsewhere").is_empty());
+        assert_eq!(outside(known, &frames, Some("mix")), ["serve"]);
+        let call = |function: &str, module: &str| Frame {
+            function: function.to_owned(),
+            module: module.to_owned(),
+        };
+        let mut calls = vec![call("do_unlinkat", KERNEL), call("unlinkat", "libc.so.6")];
+        calls.extend(frames.clone());
+        assert_eq!(outside(known, &calls, None), ["mix", "serve"]);
+        assert!(outside(known, &frames, Some("elsewhere")).is_empty());
     }
 }

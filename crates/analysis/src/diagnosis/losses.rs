@@ -24,9 +24,11 @@ use kneepoint_vocab::units::{Cores, Ratio};
 const LEAST_SHARE: f64 = 0.01;
 /// Below this part of C there is nothing to explain.
 pub(crate) const LEAST_LOSS: f64 = 0.03;
-/// Below this part of C a loss is explained only where it is surely more than [`LEAST_LOSS`]: a few
-/// slices on a machine with other work show as much of nothing.
+/// Below this part of C a loss is explained only where it is surely more than [`LEAST_SURE`]: a few
+/// slices on a machine with other work show as much of nothing, and more clients than cores cost a
+/// few per cent of the caches whatever the program is.
 const SMALL_LOSS: f64 = 0.1;
+const LEAST_SURE: f64 = 0.05;
 
 /// A share's interval is this part of it wider at either end than sampling alone makes it: by so
 /// much the rules themselves are off on programs whose truth is known (docs/decisions/0091).
@@ -180,7 +182,7 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) 
     let total: Estimate<Cores> = estimate(total.value.0, total.low.0.max(0.0), total.high.0);
     let least = LEAST_LOSS * account.balance.total;
     let small = all < SMALL_LOSS * account.balance.total;
-    let sure = accounts.have_intervals() && total.low.0 >= least;
+    let sure = accounts.have_intervals() && total.low.0 >= LEAST_SURE * account.balance.total;
     if all.is_nan() || all < least || (small && !sure) {
         return Losses { list: Vec::new(), total };
     }

@@ -5,7 +5,7 @@
 use kneepoint_vocab::names::{
     Inside, KernelLockClass, KernelWork, Names, Parking, Relieved, Runtime, WaitingCall,
 };
-use kneepoint_vocab::{CauseKey, Frame, Relief};
+use kneepoint_vocab::{CauseKey, Frame, Relief, WaitReason};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use syscalls::x86_64::Sysno;
 
@@ -102,6 +102,12 @@ impl Catalogue {
             || (lower.contains("mutex") && holds(lower, &words.mutex_verbs))
             || begins(function, &words.prefixes)
             || self.is_primitive(function)
+    }
+
+    /// Whether threads wait at a variable of a library's for whatever its primitives are.
+    pub(crate) fn is_waiting_place(self, variable: &str) -> bool {
+        let (_, name) = variable.split_once(':').unwrap_or(("", variable));
+        begins(name, &self.0.plumbing.waiting_places)
     }
 
     /// Whether the function is plumbing of user locks: it names nothing.
@@ -286,6 +292,14 @@ impl Catalogue {
         let found =
             locks.find(|lock| one(&lock.parts) && (lock.below.is_empty() || one(&lock.below)));
         found.map(|lock| lock.name.as_str())
+    }
+
+    /// What a read waits for in these functions, where its file has no type.
+    pub(crate) fn reads(self, functions: &[&str]) -> Option<WaitReason> {
+        let one = |parts: &[String]| functions.iter().any(|function| holds(function, parts));
+        let kernel = &self.0.kernel;
+        let counter = one(&kernel.counters).then_some(WaitReason::EventCounter);
+        counter.or_else(|| one(&kernel.timers).then_some(WaitReason::Timer))
     }
 
     /// Kernel work that these functions do, where it has a name of its own.

@@ -180,7 +180,8 @@ pub(crate) fn working_function(known: Catalogue, frames: &[Frame]) -> Option<&Fr
 /// the scheduler, innermost first.
 pub(crate) fn kernel_naming_frames(known: Catalogue, frames: &[Frame]) -> Vec<String> {
     let kernel = frames.iter().filter(|frame| in_kernel(frame));
-    kernel.map(|frame| frame.function.clone()).filter(|name| !known.kernel_plumbing(name)).collect()
+    let names = kernel.map(|frame| frame.function.clone());
+    names.filter(|name| !known.kernel_plumbing(name) && !known.is_entry(name)).collect()
 }
 
 /// What the innermost telling frame shows: `mutex`, `condition` ... A condition variable that takes

@@ -12,8 +12,8 @@
 //! clients fewer than cores can keep as many cores busy as they are.
 
 use crate::number::quotient;
-use kneepoint_vocab::Level;
 use kneepoint_vocab::findings::{Curve, CurvePoint};
+use kneepoint_vocab::{Level, PerSecond};
 
 /// Throughput this close to the operational bound is as much as the cores can give: there is no
 /// loss to explain.
@@ -90,14 +90,20 @@ pub(crate) fn alone(points: &[CurvePoint], level: Level, by_cores: Option<f64>) 
 }
 
 fn each(point: &CurvePoint) -> f64 {
-    quotient(point.throughput.value.0, f64::from(point.level.clients))
+    each_of(point, point.throughput.value)
+}
+
+/// A throughput at the point's level, for one of its clients.
+fn each_of(point: &CurvePoint, throughput: PerSecond) -> f64 {
+    quotient(throughput.0, f64::from(point.level.clients))
 }
 
 /// What a point could reach.
 fn bound(points: &[CurvePoint], at: usize, by_cores: Option<f64>) -> f64 {
     let point = &points[at];
-    let fewer = points[..at].iter().map(each).fold(0.0, f64::max);
-    let gains_more = at > 0 && each(point) > SUPERLINEAR * fewer;
+    let most = |of: fn(&CurvePoint) -> f64| points[..at].iter().map(of).fold(0.0, f64::max);
+    let surely = each_of(point, point.throughput.low) > most(|it| each_of(it, it.throughput.high));
+    let gains_more = at > 0 && surely && each(point) > SUPERLINEAR * most(each);
     let enough = point.level.clients >= point.level.cores;
     match by_cores {
         // A level alone is its own R(1), and tells nothing of what its clients could do.
@@ -115,7 +121,7 @@ mod tests {
     use super::*;
     use kneepoint_vocab::Estimate;
     use kneepoint_vocab::findings::{Knee, Shape};
-    use kneepoint_vocab::units::{PerSecond, Ratio};
+    use kneepoint_vocab::units::Ratio;
 
     const CORES: u32 = 2;
 
@@ -125,11 +131,16 @@ mod tests {
 
     /// Of (clients, throughput, ideal).
     fn story(points: &[(u32, f64, f64)], focus: u32, by_cores: f64) -> Story {
+        told_within(0.02, points, focus, by_cores)
+    }
+
+    /// The same with intervals that reach so much of a throughput to either side.
+    fn told_within(half: f64, points: &[(u32, f64, f64)], focus: u32, by_cores: f64) -> Story {
         let points: Vec<CurvePoint> = points
             .iter()
             .map(|(clients, x, ideal)| CurvePoint {
                 level: level(*clients),
-                throughput: Estimate::of(*x, 0.98 * x, 1.02 * x),
+                throughput: Estimate::of(*x, (1.0 - half) * x, (1.0 + half) * x),
                 ideal: PerSecond(*ideal),
                 latency: None,
                 switches: None,
@@ -171,6 +182,8 @@ mod tests {
         assert_eq!(reported, Story { level: level(2), scales: false, alone: None });
         let full = story(&[(1, 10.0, 14.0), (2, 28.0, 28.0)], 2, 28.5);
         assert!(full.scales);
+        let chance = told_within(0.3, &[(1, 10.0, 14.0), (2, 28.0, 28.0)], 2, 40.0);
+        assert!(chance.scales, "a level that may have done as well");
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! judged, and keep it.
 //!
 //! Some locks of the kernel make no lock event. Where most of the stacks of one kind of wait sleep
-//! in functions that are known to wait for such a lock, that is what the wait is for.
+//! in functions that are known to wait for such a lock, that is what the wait is for. So it is with
+//! reads of files that have no type, as of a counter (`eventfd`) or a timer.
 
 use crate::frames::names::{Catalogue, in_kernel};
 use crate::frames::naming::{LOCK, machinery};
@@ -26,6 +27,8 @@ const FLAGS: u16 = !0x7f;
 const WAIT: u16 = 0;
 const LOCK_PI: u16 = 6;
 const LOCK_PI2: u16 = 13;
+/// The system call, as x86-64 numbers it.
+const READ: i32 = 0;
 
 /// A word in one start of one variant.
 type Word = (VariantId, u32, u64);
@@ -37,12 +40,18 @@ type Sleep = (WaitReason, i32);
 pub(crate) fn classified(record: &RunRecord) -> Cow<'_, RunRecord> {
     let facts = || record.trials.iter().flat_map(|trial| &trial.facts);
     let slept_for = slept_for(record);
-    if slept_for.is_empty() && !facts().filter_map(key).any(|key| is_raw(key.reason)) {
+    let read = read(record);
+    if slept_for.is_empty()
+        && read.is_empty()
+        && !facts().filter_map(key).any(|key| is_raw(key.reason))
+    {
         return Cow::Borrowed(record);
     }
     let locks = locks(record);
+    let known = Catalogue::with(&record.plan.names);
     let mut record = record.clone();
     name_sleeps(&mut record, &slept_for);
+    name_reads(&mut record, &read);
     for trial in &mut record.trials {
         let (variant, start) = (trial.id.variant.clone(), trial.id.start);
         for fact in &mut trial.facts {
@@ -50,6 +59,7 @@ pub(crate) fn classified(record: &RunRecord) -> Cow<'_, RunRecord> {
                 let lock = locks.get(&(variant.clone(), start, key.object)).copied();
                 let lock = lock.unwrap_or_else(|| is_lock_by_call(key.reason));
                 key.reason = if lock { WaitReason::UserLock } else { WaitReason::Condition };
+                key.object_name.take_if(|name| known.is_waiting_place(name));
             }
             if let Fact::Wait(wait) = fact
                 && wait.key.reason == WaitReason::Condition
@@ -69,23 +79,52 @@ fn sleep(key: &WaitKey) -> Option<Sleep> {
 
 /// The kernel locks that most of a kind of sleeping is for.
 fn slept_for(record: &RunRecord) -> BTreeMap<Sleep, &'static str> {
+    mostly(record, sleep, Catalogue::sleeps_for)
+}
+
+/// Reads of a file that is none.
+fn unknown_read(key: &WaitKey) -> Option<Sleep> {
+    (key.reason == WaitReason::Poll && key.syscall == READ).then_some((key.reason, key.syscall))
+}
+
+/// What most of such reads are of.
+fn read(record: &RunRecord) -> BTreeMap<Sleep, WaitReason> {
+    mostly(record, unknown_read, Catalogue::reads)
+}
+
+/// What `tells` says of most stacks of each kind of wait that `kind` finds.
+fn mostly<T: Copy + Ord>(
+    record: &RunRecord,
+    kind: fn(&WaitKey) -> Option<Sleep>,
+    tells: fn(Catalogue, &[&str]) -> Option<T>,
+) -> BTreeMap<Sleep, T> {
     let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
-    let mut votes: BTreeMap<Sleep, BTreeMap<Option<&'static str>, f64>> = BTreeMap::new();
+    let mut votes: BTreeMap<Sleep, BTreeMap<Option<T>, f64>> = BTreeMap::new();
     for fact in record.trials.iter().flat_map(|trial| &trial.facts) {
         let Fact::Stack(stack) = fact else { continue };
         let key = stack.wait.as_ref().filter(|_| stack.kind == StackKind::OffCpu);
-        let Some(sleep) = key.and_then(sleep) else { continue };
+        let Some(of) = key.and_then(kind) else { continue };
         let frames = stacks.frames(stack.stack).iter().filter(|frame| in_kernel(frame));
         let functions: Vec<&str> = frames.map(|frame| frame.function.as_str()).collect();
-        let lock = stacks.known.sleeps_for(&functions);
-        *votes.entry(sleep).or_default().entry(lock).or_default() += seconds(stack.weight);
+        let told = tells(stacks.known, &functions);
+        *votes.entry(of).or_default().entry(told).or_default() += seconds(stack.weight);
     }
-    let most = votes.into_iter().filter_map(|(sleep, locks)| {
-        let all: f64 = locks.values().sum();
-        let (lock, weight) = locks.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        lock.filter(|_| weight * 2.0 > all).map(|lock| (sleep, lock))
+    let most = votes.into_iter().filter_map(|(of, told)| {
+        let all: f64 = told.values().sum();
+        let (told, weight) = told.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        told.filter(|_| weight * 2.0 > all).map(|told| (of, told))
     });
     most.collect()
+}
+
+fn name_reads(record: &mut RunRecord, read: &BTreeMap<Sleep, WaitReason>) {
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        for key in keys_mut(fact) {
+            if let Some(reason) = unknown_read(key).and_then(|of| read.get(&of)) {
+                key.reason = *reason;
+            }
+        }
+    }
 }
 
 fn name_sleeps(record: &mut RunRecord, slept_for: &BTreeMap<Sleep, &'static str>) {

@@ -403,6 +403,7 @@ const fn of_reason(reason: WaitReason) -> (CauseKind, LineKind) {
         WaitReason::Condition
         | WaitReason::Pipe
         | WaitReason::Socket
+        | WaitReason::EventCounter
         | WaitReason::Poll
         | WaitReason::Process => (CauseKind::Thread, LineKind::IdleThread),
         WaitReason::Timer | WaitReason::PageFault | WaitReason::Other => {
@@ -441,6 +442,7 @@ fn is_wait_for_work(reason: WaitReason) -> bool {
         WaitReason::Condition
             | WaitReason::Pipe
             | WaitReason::Socket
+            | WaitReason::EventCounter
             | WaitReason::Poll
             | WaitReason::Timer
             | WaitReason::Process

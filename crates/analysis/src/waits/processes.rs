@@ -6,6 +6,9 @@
 //! where that place is the same, and one of the functions that want the one wants the other.
 //! Without this the name of a lock that two functions want about equally often would be drawn anew
 //! in each process, and the lock would be two causes.
+//!
+//! Objects of the kernel lie anywhere, in the same process as well: a directory's lock is another
+//! one in each. They are one where the functions say so.
 
 use super::node::Node;
 use super::seen::Seen;
@@ -27,12 +30,16 @@ pub(super) struct Lock {
 /// The nodes, those that are one lock in several processes together.
 pub(super) fn locks(seen: BTreeMap<Node, Seen>) -> Vec<Lock> {
     let mut locks: Vec<Lock> = Vec::new();
-    let mut places: BTreeMap<u64, Vec<Lock>> = BTreeMap::new();
+    let mut places: BTreeMap<Option<u64>, Vec<Lock>> = BTreeMap::new();
     for (node, seen) in seen {
         match node {
-            Node::Object { kernel: false, address, .. } => {
+            Node::Object { kernel: true, .. } if seen.stacks <= 0.0 => {
+                locks.push(Lock { nodes: vec![node], seen });
+            }
+            Node::Object { kernel, address, .. } => {
                 let lock = Lock { nodes: vec![node], seen };
-                places.entry(address % PAGE).or_default().push(lock);
+                let place = if kernel { None } else { Some(address % PAGE) };
+                places.entry(place).or_default().push(lock);
             }
             _ => locks.push(Lock { nodes: vec![node], seen }),
         }
@@ -119,6 +126,21 @@ mod tests {
         let bare = |start, address| (node(start, address), Seen::default());
         assert_eq!(counted(&[bare(0, 0x5551_2340), bare(1, 0x5580_1340)]), [2]);
         assert_eq!(counted(&[bare(0, 0x5551_2340), bare(0, 0x5580_1340)]), [1, 1]);
+    }
+
+    #[test]
+    fn objects_of_the_kernel_are_one_by_the_functions_that_want_them() {
+        let of_kernel = |address, votes: &[(&str, f64)]| {
+            (
+                Node::Object { variant: VariantId::new("a"), start: 0, kernel: true, address },
+                seen(votes),
+            )
+        };
+        let one = of_kernel(0x1040, &[("do_unlinkat", 5.0), ("path_openat", 4.0)]);
+        let again = of_kernel(0x2080, &[("path_openat", 5.0), ("do_unlinkat", 3.0)]);
+        assert_eq!(counted(&[one.clone(), again]), [2]);
+        assert_eq!(counted(&[one.clone(), of_kernel(0x2080, &[("lookup_slow", 5.0)])]), [1, 1]);
+        assert_eq!(counted(&[one, of_kernel(0x2080, &[])]), [1, 1]);
     }
 
     #[test]

@@ -222,7 +222,7 @@ fn named(seen: &Observed, change: &Change) -> Result<Change> {
         Change::Without(lock) => Change::Without(whole(lock)?),
         Change::Split(lock, parts) => Change::Split(whole(lock)?, *parts),
         Change::Kind(lock, kind) => Change::Kind(whole(lock)?, *kind),
-        Change::Speed(factor) => Change::Speed(*factor),
+        Change::Speed(_) | Change::Uncrowded => change.clone(),
     })
 }
 

@@ -7,7 +7,7 @@
 
 use super::failed;
 use super::fit::{Calibrated, parse, usable};
-use super::observed::Observed;
+use super::observed::{CpuCause, Observed};
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
 use kneepoint_vocab::findings::{Altered, Estimate, Next, NoTwin, TwinForecast, WhatIf};
@@ -44,6 +44,8 @@ const ELSEWHERE: f64 = 0.25;
 /// Beyond the measured levels by more than this, nothing is said.
 const FURTHEST: u32 = 8;
 const MOST_CORES: u32 = 4;
+/// Most of the CPU that can be saved: a lock that is spun for may take nearly all.
+const MOST_SAVED: f64 = 0.999;
 /// Parts that a lock is split into on trial, and how much faster cores are.
 const PARTS: u32 = 16;
 const FASTER: f64 = 1.1;
@@ -95,6 +97,19 @@ impl<'a> Oracle<'a> {
     /// # Errors
     /// A level too far away, a change that cannot be made.
     pub fn ask(&mut self, asked: &Asked) -> Result<TwinForecast, NoTwin> {
+        // Whether the CPU that crowding adds goes with the lock is not known: both are tried.
+        // A cause pays for the CPU that its waits bring, so that it goes is the better guess.
+        let eased = || asked.changes.iter().cloned().chain([Change::Uncrowded]).collect();
+        self.answer(asked, without(asked).then(eased))
+    }
+
+    /// What the twin answers, and how far that is from a better guess of what changes, where there
+    /// is one.
+    fn answer(
+        &mut self,
+        asked: &Asked,
+        guess: Option<Vec<Change>>,
+    ) -> Result<TwinForecast, NoTwin> {
         near(&self.of.observed, asked)?;
         let (most, measured) = (self.of.observed.most(), self.of.observed.cores);
         let Level { clients, cores } = asked.level;
@@ -106,12 +121,9 @@ impl<'a> Oracle<'a> {
         self.plain.insert(clients, base.clone());
         let same = *asked == here;
         let mut changed = if same { base.clone() } else { self.answers(asked, &self.twins)? };
-        if without(asked) {
-            // Whether the CPU that crowding adds goes with the lock is not known: both are tried.
-            // A cause pays for the CPU that its waits bring, so that it goes is the better guess.
-            let mut eased = self.twins[0].clone();
-            eased.cores.crowding.clear();
-            changed.insert(0, self.answers(asked, &[eased])?[0]);
+        if let Some(changes) = guess {
+            let guess = Asked { level: asked.level, changes };
+            changed.insert(0, self.answers(&guess, &self.twins[..1])?[0]);
             base.insert(0, base[0]);
         }
         let doublings = |from: u32, to: u32| (f64::from(to) / f64::from(from)).log2().max(0.0);
@@ -134,7 +146,14 @@ impl<'a> Oracle<'a> {
     /// # Errors
     /// As [`Oracle::ask`].
     pub fn ask_change(&mut self, change: &Altered, clients: u32) -> Result<TwinForecast, NoTwin> {
-        let asked = asked(&self.of.observed, change, clients);
+        let seen = &self.of.observed;
+        let asked = asked(seen, change, clients);
+        let is_it = |cause: &CpuCause| *change == Altered::Saved { cause: cause.name.clone() };
+        if seen.cpu.iter().any(|cause| cause.contends && is_it(cause)) {
+            // A core that waits for a cache line shows it a little later, in what runs next, so
+            // that all the CPU that crowding adds goes with it is the better guess.
+            return self.answer(&asked, Some(vec![Change::Uncrowded]));
+        }
         self.ask(&asked)
     }
 
@@ -240,8 +259,8 @@ pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>,
             wanted.push(Altered::Queued { lock: name() });
         }
     }
-    for (cause, _) in &seen.cpu {
-        wanted.push(Altered::Saved { cause: cause.clone() });
+    for cause in &seen.cpu {
+        wanted.push(Altered::Saved { cause: cause.name.clone() });
     }
     wanted.push(Altered::Faster { factor: Ratio(FASTER) });
     wanted.push(Altered::Cores { cores: 2 * seen.cores });
@@ -272,7 +291,7 @@ fn asked(seen: &Observed, change: &Altered, clients: u32) -> Asked {
             vec![Change::Without(lock.clone()), saved(own.map_or(0.0, |part| part.0))]
         }
         Altered::Saved { cause } => {
-            let part = seen.cpu.iter().find(|(name, _)| name == cause).map_or(0.0, |it| it.1.0);
+            let part = seen.cpu.iter().find(|it| it.name == *cause).map_or(0.0, |it| it.part.0);
             vec![saved(part)]
         }
         Altered::Faster { factor } => vec![Change::Speed(factor.0)],
@@ -286,7 +305,7 @@ fn asked(seen: &Observed, change: &Altered, clients: u32) -> Asked {
 
 /// A part of the CPU saved: it takes as long then as on cores that are faster in proportion.
 fn saved(part: f64) -> Change {
-    Change::Speed(1.0 / (1.0 - part.clamp(0.0, 0.95)))
+    Change::Speed(1.0 / (1.0 - part.clamp(0.0, MOST_SAVED)))
 }
 
 /// What next: the twin of a run, calibrated, and what it says of changes at the level where causes

@@ -55,8 +55,8 @@ pub struct Observed {
     pub round_trips: Option<f64>,
     /// What of the CPU of an operation one core has at a time.
     pub contended: Option<Contended>,
-    /// Causes that are CPU, with their part of the CPU at the level where causes are ranked.
-    pub cpu: Vec<(String, Ratio)>,
+    /// Causes that are CPU.
+    pub cpu: Vec<CpuCause>,
     /// The first cause's name.
     pub first_cause: Option<String>,
     /// Time an operation waits for neither a lock nor a core nor a request, at the fewest clients.
@@ -101,6 +101,17 @@ pub struct ObservedLock {
     pub counted: Option<CountedLock>,
     /// What it is where it is no lock that whoever comes next takes.
     pub stage: Option<Stage>,
+}
+
+/// A cause that is CPU of an operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpuCause {
+    /// Its name.
+    pub name: String,
+    /// Its part of the CPU at the level where causes are ranked.
+    pub part: Ratio,
+    /// Whether its instructions are such as wait for other cores.
+    pub contends: bool,
 }
 
 /// What clients pass one after another, or a few at once, in the order in which they come: a thread
@@ -431,14 +442,18 @@ fn counted(row: &LockRow) -> Option<CountedLock> {
 }
 
 /// Causes that are CPU of an operation, and their part of the cores that work.
-fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<(String, Ratio)> {
+fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<CpuCause> {
     let is_cpu = |cause: &&Cause| {
         matches!(cause.kind, CauseKind::Kernel | CauseKind::Function | CauseKind::Generator)
             && cause.share.value.0 > WORTH
     };
     let all = findings.causes.iter().filter(is_cpu).take(CPU_CAUSES);
-    all.map(|cause| (cause.name.to_string(), Ratio(cause.lost.value.0 / busy.0.max(1e-9))))
-        .collect()
+    all.map(|cause| CpuCause {
+        name: cause.name.to_string(),
+        part: Ratio(cause.lost.value.0 / busy.0.max(1e-9)),
+        contends: code(cause).is_some(),
+    })
+    .collect()
 }
 
 /// What causes that spin or take cache lines from each other make of an operation's CPU, by how

@@ -14,6 +14,8 @@ pub enum Change {
     Kind(String, LockType),
     /// All cores are this much faster.
     Speed(f64),
+    /// The CPU of an operation stays what it is with few clients, however many there are.
+    Uncrowded,
 }
 
 /// A change that cannot be made.
@@ -63,6 +65,10 @@ impl Twin {
                     return Err(ChangeError::Number(format!("a speed is above 0, not {factor}")));
                 }
                 twin.cores.speed *= factor;
+            }
+            Change::Uncrowded => {
+                twin.cores.crowding.clear();
+                twin.cores.contended = None;
             }
         }
         Ok(twin)

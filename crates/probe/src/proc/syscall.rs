@@ -89,6 +89,10 @@ pub fn descriptor_reason(link: &str) -> WaitReason {
         WaitReason::Socket
     } else if link.starts_with("pipe:") {
         WaitReason::Pipe
+    } else if link.starts_with("anon_inode:[eventfd]") {
+        WaitReason::EventCounter
+    } else if link.starts_with("anon_inode:[timerfd]") {
+        WaitReason::Timer
     } else if link.starts_with("anon_inode:") {
         WaitReason::Poll
     } else {

@@ -144,8 +144,38 @@ fn retries(code: &[Instruction], address: u64) -> bool {
     });
     changes.filter_map(|(at, _)| back_if_failed(&code[at + 1..])).any(|jump| {
         let (from, to) = (jump.ip(), jump.near_branch_target());
-        to <= address && address <= from && from - to <= LONGEST_RETRY
+        let around = to <= address && address <= from && from - to <= LONGEST_RETRY;
+        around && leads_back(code, address, jump)
     })
+}
+
+/// Whether what runs at `address` comes to a jump back without its target in between, as all of
+/// its natural loop does (Aho and others 2006, section 9.6.6). Between target and jump may stand
+/// what the compiler has moved there.
+fn leads_back(code: &[Instruction], address: u64, jump: &Instruction) -> bool {
+    let index = |at: u64| code.binary_search_by_key(&at, Instruction::ip).ok();
+    let mut seen = BTreeSet::new();
+    // The address may lie within an instruction.
+    let begin = code.partition_point(|one| one.ip() <= address).checked_sub(1);
+    let mut next: Vec<u64> = begin.map(|index| code[index].ip()).into_iter().collect();
+    while let Some(at) = next.pop() {
+        if at == jump.ip() {
+            return true;
+        }
+        let Some(one) = index(at).filter(|_| seen.insert(at)).map(|index| &code[index]) else {
+            continue;
+        };
+        let follows = match one.flow_control() {
+            FlowControl::UnconditionalBranch => is_jump(one).then(|| one.near_branch_target()),
+            FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception => None,
+            _ => Some(one.next_ip()),
+        };
+        let branch = (one.flow_control() == FlowControl::ConditionalBranch)
+            .then(|| one.near_branch_target());
+        let header = jump.near_branch_target();
+        next.extend(follows.into_iter().chain(branch).filter(|at| *at != header));
+    }
+    false
 }
 
 /// The jump back behind a change that may fail. What stands between only keeps whether it did; a
@@ -357,6 +387,13 @@ mod tests {
             0x39, 0xf1, 0x75, 0xed, 0xc3,
         ];
         assert!(!kinds(&taken).contains(&Retry), "a loop that takes a lock in every round");
+        // mov (%rdi),%rax; jmp +5; imul $3,%rdx,%rdx; ret; lock cmpxchg %rdx,(%rdi); jne -17; ret
+        let moved = [
+            0x48, 0x8b, 0x07, 0xeb, 0x05, 0x48, 0x6b, 0xd2, 3, 0xc3, 0xf0, 0x48, 0x0f, 0xb1, 0x17,
+            0x75, 0xef, 0xc3,
+        ];
+        let around = [Retry, Retry, Other, Other, Atomic, Atomic, Other];
+        assert_eq!(kinds(&moved), around, "what stands between is not of the loop");
     }
 
     #[test]

@@ -36,6 +36,7 @@ const fn on(reason: WaitReason) -> &'static str {
         WaitReason::KernelLock => ", mostly on a kernel lock",
         WaitReason::Device => ", mostly on a device",
         WaitReason::Pipe => ", mostly on a pipe",
+        WaitReason::EventCounter => ", mostly on an eventfd",
         WaitReason::Socket => ", mostly on a socket",
         WaitReason::Poll => ", mostly in poll",
         WaitReason::Timer => ", mostly on a timer",
