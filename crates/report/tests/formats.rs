@@ -169,6 +169,12 @@ fn overhead_is_throughput() {
     let dear =
         "Trust: limited (A/A ±4.1 %, overhead 10.0 % [8.0–12.0]): the collector takes more than";
     assert!(reported.contains(dear), "{reported}");
+    for (low, high) in [(0.75, 1.02), (0.1, 6.0)] {
+        findings.collector.on_off_active = Some(Estimate::of(0.9, low, high));
+        let reported = terminal::render(&findings, 200, false);
+        assert!(reported.contains("Trust: good"), "it may take nothing: {reported}");
+        assert_eq!(reported.contains("overhead"), high < 2.0, "{reported}");
+    }
 }
 
 /// What did not help is part of the story, and the rows of the ledger are the whole machine.

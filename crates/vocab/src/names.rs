@@ -267,6 +267,15 @@ pub struct Kernel {
     pub page_faults: Vec<String>,
     /// Parts of what serves an interrupt.
     pub interrupts: Vec<String>,
+    /// Parts of what serves the clock's tick,
+    #[serde(default)]
+    pub ticks: Vec<String>,
+    /// of what does the work that interrupts put off,
+    #[serde(default)]
+    pub deferred: Vec<String>,
+    /// and of what tells a core that a thread was woken.
+    #[serde(default)]
+    pub rescheduling: Vec<String>,
     /// Parts of what reads a counter (`eventfd`),
     #[serde(default)]
     pub counters: Vec<String>,
@@ -303,6 +312,9 @@ impl Kernel {
             (&mut self.entries, &more.entries),
             (&mut self.page_faults, &more.page_faults),
             (&mut self.interrupts, &more.interrupts),
+            (&mut self.ticks, &more.ticks),
+            (&mut self.deferred, &more.deferred),
+            (&mut self.rescheduling, &more.rescheduling),
             (&mut self.counters, &more.counters),
             (&mut self.timers, &more.timers),
             (&mut self.switching, &more.switching),

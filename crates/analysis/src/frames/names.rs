@@ -260,6 +260,21 @@ impl Catalogue {
         matches!(entry, INTERRUPT | ENTRY_AND_EXIT | PREEMPTION)
     }
 
+    /// Whether a kernel function serves the clock's tick.
+    pub(crate) fn is_tick(self, function: &str) -> bool {
+        holds(function, &self.0.kernel.ticks)
+    }
+
+    /// Whether a kernel function serves the interrupt that tells a core to look for whom to run.
+    pub(crate) fn is_rescheduling(self, function: &str) -> bool {
+        holds(function, &self.0.kernel.rescheduling)
+    }
+
+    /// Whether a kernel function does what an interrupt has put off.
+    pub(crate) fn is_deferred(self, function: &str) -> bool {
+        holds(function, &self.0.kernel.deferred)
+    }
+
     /// Whether a kernel function serves an interrupt.
     pub(crate) fn is_interrupt(self, function: &str) -> bool {
         holds(function, &self.0.kernel.interrupts)

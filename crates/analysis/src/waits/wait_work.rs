@@ -11,7 +11,8 @@
 //! 2. *Lock machinery.* The innermost user frames are machinery, and the function that called it
 //!    is one that a waiter of that lock, or a thread that woke one, was seen in.
 //! 3. *Kernel locks* that are spun for, or taken and given back while others wait for them.
-//! 4. *Futex calls* that no stack explains are those of the lock that makes most of the waits.
+//! 4. *Futex calls* that no stack explains are those of the lock that makes most of the waits, and
+//!    so are the interrupts by which a core hears that who was woken wants it.
 //! 5. *Other waits* (pipes, sockets, devices, timers): the scheduler's part of a system call by
 //!    whose function waiters of that kind, or those who woke them, entered it. What the call does
 //!    beside that is its own work.
@@ -21,7 +22,7 @@
 //! Waits for a request are the clients': switching for them, and waking the clients, is one kind
 //! of kernel work, whichever call it is in.
 
-use crate::frames::names::{Catalogue, in_kernel};
+use crate::frames::names::{Catalogue, ENTRY_AND_EXIT, PREEMPTION, in_kernel};
 use crate::frames::naming::{begins_in_machinery, is_interrupted, naming_frames, wakes_by_manager};
 use crate::frames::stacks::{Function, Stacks, function_of, kernel_entry};
 use crate::number::{count, seconds};
@@ -34,8 +35,10 @@ use std::collections::BTreeMap;
 
 /// Switching for requests, and waking those who wait for an answer: kernel work under this name.
 const FOR_REQUESTS: &str = "switches between requests and answers";
-/// The system call that user locks wait and wake by.
+/// The system call that user locks wait and wake by,
 const FUTEX: &str = "futex";
+/// and the one that gives up the core.
+const YIELD: &str = "sched_yield";
 
 /// A wait group, or the wait for a request.
 type Whose = Option<usize>;
@@ -106,6 +109,7 @@ impl WaitWork {
 
     /// What a stack taken on a core counts for.
     pub(crate) fn classify(&self, frames: &[Frame], groups: &Groups) -> Function {
+        let frames = ticked(self.known, frames);
         let plain = spinning(self.known, frames).unwrap_or_else(|| function_of(self.known, frames));
         let group = match self.whose(frames, groups) {
             Some(Some(group)) => group,
@@ -121,12 +125,21 @@ impl WaitWork {
         let what = &groups.list[group];
         let work = match (plain.kind, &plain.name) {
             (LineKind::Kernel, _) if what.kind == CauseKind::KernelLock => LockWork::Spinning,
-            (LineKind::Kernel, Name::Kernel(entry)) if entry == FUTEX => LockWork::FutexCalls,
+            (LineKind::Kernel, Name::Kernel(entry))
+                if entry == FUTEX || self.known.is_nobody_s(entry) =>
+            {
+                LockWork::FutexCalls
+            }
             (LineKind::Kernel, _) => LockWork::SystemCalls,
             _ => LockWork::Functions,
         };
         let name = Name::Work { work, of: Box::new(what.name.clone()) };
         Function { kind: plain.kind, name, lock: Some(group) }
+    }
+
+    /// Whether the core was told that a thread which another core woke wants it.
+    fn is_rescheduled(&self, frames: &[Frame]) -> bool {
+        frames.iter().any(|frame| in_kernel(frame) && self.known.is_rescheduling(&frame.function))
     }
 
     fn whose(&self, frames: &[Frame], groups: &Groups) -> Option<Whose> {
@@ -145,7 +158,7 @@ impl WaitWork {
             return Some(Some(group));
         }
         let entry = entry(self.known, frames)?;
-        if entry == FUTEX {
+        if entry == FUTEX || self.is_rescheduled(frames) {
             return self.futex.map(Some);
         }
         let switching =
@@ -230,17 +243,39 @@ fn is_futex(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::UserLock | WaitReason::Condition)
 }
 
+/// What the clock's tick came in the midst of: it comes by the time, whatever runs, and is no more
+/// of an operation where operations take longer. Other interrupts may be an operation's.
+fn ticked(known: Catalogue, frames: &[Frame]) -> &[Frame] {
+    let of_clock = |frame: &Frame| in_kernel(frame) && known.is_tick(&frame.function);
+    let deferred = |frame: &Frame| in_kernel(frame) && known.is_deferred(&frame.function);
+    match frames.iter().rposition(of_clock) {
+        Some(at) if at + 1 < frames.len() && !frames[..at].iter().any(deferred) => {
+            &frames[at + 1..]
+        }
+        _ => frames,
+    }
+}
+
 /// A thread that yields its core to spin on is at work in the function that spins.
 fn spinning(known: Catalogue, frames: &[Frame]) -> Option<Function> {
-    let yields = entry(known, frames).is_some_and(|entry| entry == "sched_yield");
+    let in_call = |entry: &str| {
+        let called = frames.iter().find(|frame| !in_kernel(frame));
+        entry == ENTRY_AND_EXIT
+            && called.is_some_and(|frame| frame.function.trim_start_matches('_') == YIELD)
+    };
+    let yields = entry(known, frames).is_some_and(|entry| entry == YIELD || in_call(&entry));
     let name = naming_frames(known, frames).into_iter().next().filter(|_| yields)?;
     Some(Function { kind: LineKind::ExtraCpu, name: Name::Own(name), lock: None })
 }
 
 /// The function that called the lock machinery which the stack begins in, where the kernel does
-/// nothing below it but a futex call.
+/// nothing below it but a futex call, or the way into one and out of it, where who was woken may
+/// take the core.
 fn machinery_caller(known: Catalogue, frames: &[Frame]) -> Option<String> {
-    let in_futex = entry(known, frames).is_none_or(|entry| known.is_waiting_call(&entry));
+    let no_other_call = |entry: String| {
+        known.is_waiting_call(&entry) || entry == ENTRY_AND_EXIT || entry == PREEMPTION
+    };
+    let in_futex = entry(known, frames).is_none_or(no_other_call);
     let begins = in_futex && begins_in_machinery(known, frames);
     let caller = begins.then(|| naming_frames(known, frames).into_iter().next()).flatten();
     caller.filter(|caller| !known.is_plumbing(caller))
@@ -251,4 +286,47 @@ fn entry(known: Catalogue, frames: &[Frame]) -> Option<String> {
     let kernel: Vec<&str> =
         frames.iter().filter(|frame| in_kernel(frame)).map(|f| f.function.as_str()).collect();
     (!kernel.is_empty()).then(|| kernel_entry(known, &kernel).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frames::names::KERNEL;
+
+    fn stack(kernel: &[&str], user: &[&str]) -> Vec<Frame> {
+        let frame = |module: &'static str| {
+            move |function: &&str| Frame {
+                function: (*function).to_owned(),
+                module: module.to_owned(),
+            }
+        };
+        kernel.iter().map(frame(KERNEL)).chain(user.iter().map(frame("app"))).collect()
+    }
+
+    #[test]
+    fn a_tick_is_the_time_of_what_it_interrupts() {
+        let known = Catalogue::built_in();
+        let tick = ["hrtimer_interrupt", "sysvec_apic_timer_interrupt"];
+        assert_eq!(ticked(known, &stack(&tick, &["mix", "main"])), stack(&[], &["mix", "main"]));
+        let deferred = [&["net_rx_action", "handle_softirqs"], &tick[1..]].concat();
+        let frames = stack(&deferred, &["mix"]);
+        assert_eq!(ticked(known, &frames), frames, "what it does then may be anybody's");
+        let idle = stack(&tick, &[]);
+        assert_eq!(ticked(known, &idle), idle);
+    }
+
+    #[test]
+    fn the_way_into_a_call_and_out_of_it_is_its_caller_s() {
+        let known = Catalogue::built_in();
+        let lock = ["__lll_lock_wake_private", "take", "main"];
+        for way in [
+            &["do_syscall_64", "entry_SYSCALL_64_after_hwframe"][..],
+            &["__schedule", "exit_to_user_mode_loop", "do_syscall_64"],
+        ] {
+            assert_eq!(machinery_caller(known, &stack(way, &lock)).as_deref(), Some("take"));
+        }
+        assert_eq!(machinery_caller(known, &stack(&["__x64_sys_read"], &lock)), None);
+        let yields = stack(&["entry_SYSCALL_64_after_hwframe"], &["__sched_yield", "take", "main"]);
+        assert_eq!(spinning(known, &yields).map(|it| it.name.to_string()).as_deref(), Some("take"));
+    }
 }

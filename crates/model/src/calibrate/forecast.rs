@@ -7,7 +7,7 @@
 
 use super::failed;
 use super::fit::{Calibrated, parse, usable};
-use super::observed::{CpuCause, Observed};
+use super::observed::{CpuCause, Library, Observed};
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
 use kneepoint_vocab::findings::{Altered, Estimate, Next, NoTwin, TwinForecast, WhatIf};
@@ -154,6 +154,11 @@ impl<'a> Oracle<'a> {
             // that all the CPU that crowding adds goes with it is the better guess.
             return self.answer(&asked, Some(vec![Change::Uncrowded]));
         }
+        if let Altered::Library { lock } = change {
+            let alone = library(seen, lock).map_or(0.0, |it| it.alone.0);
+            let gone = Change::Without(lock.clone());
+            return self.answer(&asked, Some(vec![gone, Change::Uncrowded, saved(alone)]));
+        }
         self.ask(&asked)
     }
 
@@ -287,8 +292,8 @@ fn asked(seen: &Observed, change: &Altered, clients: u32) -> Asked {
         Altered::Split { lock, parts } => vec![Change::Split(lock.clone(), *parts)],
         Altered::Queued { lock } => vec![Change::Kind(lock.clone(), LockType::Mcs)],
         Altered::Library { lock } => {
-            let own = seen.locks.iter().find(|it| it.name == *lock).and_then(|it| it.library);
-            vec![Change::Without(lock.clone()), saved(own.map_or(0.0, |part| part.0))]
+            let part = library(seen, lock).map_or(0.0, |it| it.part.0);
+            vec![Change::Without(lock.clone()), saved(part)]
         }
         Altered::Saved { cause } => {
             let part = seen.cpu.iter().find(|it| it.name == *cause).map_or(0.0, |it| it.part.0);
@@ -301,6 +306,11 @@ fn asked(seen: &Observed, change: &Altered, clients: u32) -> Asked {
         }
     };
     Asked { level, changes }
+}
+
+/// What the kernel does for the library that a lock is in.
+fn library(seen: &Observed, lock: &str) -> Option<Library> {
+    seen.locks.iter().find(|it| it.name == lock)?.library
 }
 
 /// A part of the CPU saved: it takes as long then as on cores that are faster in proportion.

@@ -13,7 +13,7 @@ mod text;
 
 pub use fit::{Calibrated, calibrate};
 pub use forecast::{Asked, Oracle, Tried, experiments, next};
-pub use observed::{CountedLock, CpuCause, Observed, ObservedLevel, ObservedLock, Stage};
+pub use observed::{CountedLock, CpuCause, Library, Observed, ObservedLevel, ObservedLock, Stage};
 pub use text::{Parameters, twin_text};
 
 use kneepoint_vocab::findings::NoTwin;

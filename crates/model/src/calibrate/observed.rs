@@ -94,13 +94,23 @@ pub struct ObservedLock {
     pub waits: f64,
     /// CPU for one wait: sleeping, waking and the switches.
     pub wait_cpu: Seconds,
-    /// The part of the CPU that the kernel does for the library which the lock is in.
-    pub library: Option<Ratio>,
+    /// What the kernel does for the library which the lock is in.
+    pub library: Option<Library>,
     /// What a census counted of it, where that is what an operation does: no reader shares it, and
     /// it is one.
     pub counted: Option<CountedLock>,
     /// What it is where it is no lock that whoever comes next takes.
     pub stage: Option<Stage>,
+}
+
+/// What the kernel does for a library, beside what waits for its lock cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Library {
+    /// As a part of the CPU where causes are ranked,
+    pub part: Ratio,
+    /// and of an operation's least: what operations use more of where causes are ranked is first of
+    /// all this.
+    pub alone: Ratio,
 }
 
 /// A cause that is CPU of an operation.
@@ -217,8 +227,8 @@ impl Observed {
                 });
                 let cpu = index.map_or(0.0, |index| levels[index].lock_cpu[number].0).max(0.0);
                 let wait_cpu = Seconds(if waits > 0.0 { cpu / waits } else { 0.0 });
-                let library = lock.cause.zip(at_focus).and_then(|(cause, (_, ledger))| {
-                    Some(Ratio(library(cause)?.0 / busy(ledger).0.max(f64::MIN_POSITIVE)))
+                let library = lock.cause.zip(index).and_then(|(cause, index)| {
+                    library(Seconds(library_cores(cause)?.0 / rate - cpu), &levels, index)
                 });
                 let (name, counted, stage) = (lock.name.clone(), lock.counted, lock.stage);
                 ObservedLock { name, waits, wait_cpu, library, counted, stage }
@@ -420,8 +430,20 @@ fn most_shared(pairs: &[Watched<'_>]) -> f64 {
     shared.map(|(point, _)| point.throughput.value.0).fold(0.0, f64::max)
 }
 
+/// What so much CPU of an operation at a level is of the CPU there and at least.
+fn library(own: Seconds, levels: &[ObservedLevel], at: usize) -> Option<Library> {
+    let at = &levels[at];
+    let waits: f64 = at.lock_cpu.iter().map(|it| it.0).sum();
+    let least = levels.iter().map(|it| it.demand.0).fold(f64::INFINITY, f64::min);
+    let alone = (own.0 - (at.demand.0 - least)).max(0.0);
+    (own.0 > 0.0).then(|| Library {
+        part: Ratio(own.0 / (at.demand.0 + waits)),
+        alone: Ratio(alone / least),
+    })
+}
+
 /// Cores that the kernel keeps busy for the library which a cause's lock is in.
-fn library(cause: &Cause) -> Option<Cores> {
+fn library_cores(cause: &Cause) -> Option<Cores> {
     match &cause.evidence.charge {
         Charge::Wait { wait } => wait.library,
         _ => None,

@@ -120,7 +120,7 @@ pub(super) fn brief(name: &str, room: usize) -> String {
 fn callers(cause: &Cause) -> String {
     let name = cause.name.to_string();
     let unsaid = cause.path.iter().filter(|frame| !name.contains(frame.as_str()));
-    let frames: Vec<_> = unsaid.take(3).map(|frame| text::disarm(frame)).collect();
+    let frames: Vec<_> = unsaid.take(4).map(|frame| text::disarm(frame)).collect();
     frames.join(" < ")
 }
 

@@ -8,6 +8,8 @@ use kneepoint_vocab::{Estimate, Findings, Ratio, Unit};
 
 /// A collector that takes more of the throughput than this deserves a warning.
 const DEAR: f64 = 0.05;
+/// A cost whose interval is wider than this is not known.
+const UNKNOWN: f64 = 0.5;
 /// A ledger that leaves more than this open deserves a word.
 const GAPING: f64 = 0.02;
 
@@ -64,8 +66,9 @@ pub(crate) fn overhead(findings: &Findings) -> Option<Estimate<Ratio>> {
 
 /// How far to trust a run.
 pub(crate) fn trust(findings: &Findings) -> Trust {
-    let cost = overhead(findings);
-    let dear = cost.filter(|cost| cost.value.get() > DEAR);
+    // What may be anything says nothing.
+    let cost = overhead(findings).filter(|cost| cost.high.get() - cost.low.get() < UNKNOWN);
+    let dear = cost.filter(|cost| cost.value.get() > DEAR && cost.low.get() > 0.0);
     let worst = findings.caveats.iter().rev().max_by_key(|caveat| caveat.severity);
     let worst = worst.filter(|caveat| caveat.severity > Severity::Note);
     let word = match (findings.trustworthy, worst.is_some() || dear.is_some()) {
