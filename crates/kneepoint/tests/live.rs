@@ -109,10 +109,16 @@ fn assert_whole(sandbox: &Sandbox, done: &Ran, tier: Tier) -> (RunRecord, Findin
     // The fallback reads threads and processes by different clocks, a few milliseconds apart, and
     // the windows of this test are a tenth of a second.
     let open = if tier == Tier::Full { 0.02 } else { 0.10 };
+    // Beside other work a client may not have had a core in such a window.
+    let disturbed = |level| {
+        let mut trials = record.trials.iter().filter(|trial| trial.id.level == level);
+        trials.any(|trial| trial.disposition != Disposition::Kept)
+    };
     for ledger in &findings.ledgers {
         let (core, thread) = (ledger.core.unaccounted.0, ledger.thread.unaccounted.0);
         assert!(core <= open, "{:?}: the core ledger leaves {core} open", ledger.level);
-        assert!(thread <= open, "{:?}: the thread ledger leaves {thread} open", ledger.level);
+        let closes = thread <= open || disturbed(ledger.level);
+        assert!(closes, "{:?}: the thread ledger leaves {thread} open", ledger.level);
     }
     (record, findings)
 }
