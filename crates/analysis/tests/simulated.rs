@@ -341,8 +341,7 @@ fn a_spin_lock_bounds_what_more_cores_bring() {
     assert_eq!(free.contended, None);
 }
 
-/// A core that waits for another one shows it in what runs next: half of what spinning costs is
-/// taken for another function's here.
+/// Half of what spinning costs is taken for another function's here.
 #[test]
 fn a_spin_lock_gone_takes_with_it_what_it_costs_elsewhere() {
     let spun = Twin::parse(SPUN).expect("valid");

@@ -150,8 +150,8 @@ impl<'a> Oracle<'a> {
         let asked = asked(seen, change, clients);
         let is_it = |cause: &CpuCause| *change == Altered::Saved { cause: cause.name.clone() };
         if seen.cpu.iter().any(|cause| cause.contends && is_it(cause)) {
-            // A core that waits for a cache line shows it a little later, in what runs next, so
-            // that all the CPU that crowding adds goes with it is the better guess.
+            // What is taken away with it is more than its own part wherever that was measured: all
+            // the CPU that crowding adds is the better guess.
             return self.answer(&asked, Some(vec![Change::Uncrowded]));
         }
         if let Altered::Library { lock } = change {
