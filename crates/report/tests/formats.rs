@@ -4,7 +4,7 @@ mod synthetic;
 
 use kneepoint_report::{export, html, json, terminal, text};
 use kneepoint_vocab::findings::{Bottleneck, Verdict};
-use kneepoint_vocab::{Cores, Estimate, Findings, Proven, VariantRole};
+use kneepoint_vocab::{Cores, Estimate, Findings, Proven, Ratio, VariantRole};
 
 #[test]
 fn eighty_columns() {
@@ -175,6 +175,9 @@ fn overhead_is_throughput() {
         assert!(reported.contains("Trust: good"), "it may take nothing: {reported}");
         assert_eq!(reported.contains("overhead"), high < 2.0, "{reported}");
     }
+    (findings.noise.pairs, findings.noise.floor) = (2, Ratio(1.27));
+    let reported = terminal::render(&findings, 200, false);
+    assert!(reported.contains("A/A of 2 pairs"), "two tell next to nothing: {reported}");
 }
 
 /// What did not help is part of the story, and the rows of the ledger are the whole machine.

@@ -18,17 +18,19 @@ use crate::ledgers::row::per_operation;
 use crate::ledgers::slices::Functions;
 use crate::number::{estimate, quotient};
 use kneepoint_vocab::Estimate;
+use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::units::{Cores, Ratio};
 
 /// A slot is a cause only above this part of the lost cores.
 const LEAST_SHARE: f64 = 0.01;
 /// Below this part of C there is nothing to explain.
 pub(crate) const LEAST_LOSS: f64 = 0.03;
-/// Below this part of C a loss is explained only where it is surely more than [`LEAST_SURE`]: a few
-/// slices on a machine with other work show as much of nothing, and more clients than cores cost a
-/// few per cent of the caches whatever the program is.
+/// Below this part of C a loss is explained only where it is surely more than [`LEAST_LOSS`]: a few
+/// slices on a machine with other work show as much of nothing.
 const SMALL_LOSS: f64 = 0.1;
-const LEAST_SURE: f64 = 0.05;
+/// Where half of a small loss or more is in functions of the program, it is surely more than this:
+/// clients beyond the cores cost every program a few per cent, of the caches.
+const LEAST_OF_PROGRAM: f64 = 0.05;
 
 /// A share's interval is this part of it wider at either end than sampling alone makes it: by so
 /// much the rules themselves are off on programs whose truth is known (docs/decisions/0091).
@@ -147,6 +149,15 @@ pub(crate) fn doubtful(lost: &Estimate<Cores>, total: f64) -> bool {
     lost.low.0 <= 0.0 && lost.value.0 < LEAST_LOSS * total
 }
 
+/// Whether a slot is CPU of the program's own code, of none of its locks.
+fn is_of_program(functions: &Functions, slot: Slot) -> bool {
+    match slot {
+        Slot::Function(function) => functions.list[function].kind == LineKind::ExtraCpu,
+        Slot::OtherFunctions => true,
+        _ => false,
+    }
+}
+
 /// What a loss is ranked by: what many functions take more together is no cause that somebody could
 /// go to, so that it comes after each that is half as great.
 fn weight(loss: &Loss) -> f64 {
@@ -182,7 +193,11 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) 
     let total: Estimate<Cores> = estimate(total.value.0, total.low.0.max(0.0), total.high.0);
     let least = LEAST_LOSS * account.balance.total;
     let small = all < SMALL_LOSS * account.balance.total;
-    let sure = accounts.have_intervals() && total.low.0 >= LEAST_SURE * account.balance.total;
+    let of_program = slots.iter().filter(|slot| is_of_program(rules.functions, **slot));
+    let of_program: f64 =
+        of_program.map(|slot| rules.lost(&account.row, &account.balance, *slot)).sum();
+    let sure = if 2.0 * of_program >= all { LEAST_OF_PROGRAM } else { LEAST_LOSS };
+    let sure = accounts.have_intervals() && total.low.0 >= sure * account.balance.total;
     if all.is_nan() || all < least || (small && !sure) {
         return Losses { list: Vec::new(), total };
     }

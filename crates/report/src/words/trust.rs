@@ -8,7 +8,7 @@ use kneepoint_vocab::{Estimate, Findings, Ratio, Unit};
 
 /// A collector that takes more of the throughput than this deserves a warning.
 const DEAR: f64 = 0.05;
-/// A cost whose interval is wider than this is not known.
+/// A cost whose interval is wider than this is not known, nor is noise that is said to be more.
 const UNKNOWN: f64 = 0.5;
 /// A ledger that leaves more than this open deserves a word.
 const GAPING: f64 = 0.02;
@@ -80,6 +80,9 @@ pub(crate) fn trust(findings: &Findings) -> Trust {
     match findings.noise.pairs {
         0 => {}
         1 => figures.push("A/A of one pair".to_owned()),
+        pairs if findings.noise.floor.get() > UNKNOWN => {
+            figures.push(format!("A/A of {pairs} pairs"));
+        }
         _ => figures.push(format!("A/A ±{}", number::plain_percent(findings.noise.floor))),
     }
     if let Some(cost) = cost {
