@@ -232,3 +232,82 @@ fn a_small_loss_is_explained_where_it_is_sure() {
     let large = causes(&slightly(0.5, 1, 0.0));
     assert_eq!(large[0].name.to_string(), "spin", "{large:#?}");
 }
+
+#[test]
+fn what_is_read_tells_what_a_read_waits_for() {
+    let of = |function: &str| {
+        let record = asleep_in(WaitReason::Poll, 0, &["schedule", function, "vfs_read"]);
+        let first = causes(&record).swap_remove(0);
+        (first.kind, first.name.to_string())
+    };
+    assert_eq!(of("eventfd_read"), (CauseKind::Thread, "an eventfd".to_owned()));
+    assert_eq!(of("timerfd_read").0, CauseKind::Other, "it sleeps for a time of its own");
+    assert_eq!(of("inotify_read"), (CauseKind::Thread, "poll".to_owned()));
+}
+
+#[test]
+fn a_lock_of_the_kernel_says_who_of_the_program_wants_it() {
+    let mut record = descriptors(0.9, 0.0);
+    let callers = frames(&[("close", "libc.so.6"), ("serve", "app"), ("main", "app")]);
+    for stack in [1, 3] {
+        record.stacks[stack].frames.extend(callers.clone());
+    }
+    let path = &causes(&record)[0].path;
+    assert_eq!(path[path.len() - 2..], ["serve", "main"], "{path:?}");
+}
+
+#[test]
+fn cores_that_hear_of_a_woken_thread_are_busy_for_its_lock() {
+    let mut record = inside("__lll_lock_wait_private", "app", 0.0);
+    let told = kernel(&["irqentry_exit_to_user_mode", "asm_sysvec_reschedule_ipi"]);
+    record.stacks[1].frames = [told, frames(&[("main", "app")])].concat();
+    let before = causes(&record)[0].lost.value.0;
+    for trial in record.trials.iter_mut().filter(|trial| trial.id.level.clients == 2) {
+        for fact in &mut trial.facts {
+            if let Fact::Stack(stack) = fact
+                && stack.kind == StackKind::OnCpu
+            {
+                stack.stack = StackId(1);
+            }
+        }
+    }
+    let first = &causes(&record)[0];
+    assert_eq!(first.kind, CauseKind::Lock, "{first:#?}");
+    assert!(first.lost.value.0 > before + 0.5, "{before} {:?}", first.lost);
+}
+
+#[test]
+fn a_few_per_cent_in_the_program_s_own_functions_are_nothing() {
+    let mut own = empty(&[1, 2], 2);
+    own.stacks[3].frames = frames(&[("draw", "app"), ("main", "app")]);
+    let with = |dearer: f64| {
+        let mut record = own.clone();
+        sweep(&mut record, 5, two(0.0, dearer));
+        causes(&record).len()
+    };
+    assert_eq!(with(0.08), 0, "4 % of two cores");
+    assert!(with(0.14) > 0, "7 %");
+    assert!(!causes(&descriptors(0.08, 0.0)).is_empty(), "4 % for a lock");
+}
+
+#[test]
+fn a_place_where_waiters_for_any_primitive_wait_names_none() {
+    let mut record = inside("syscall", "app", 0.0);
+    record.stacks[2].frames = frames(&[
+        ("syscall", "libc.so.6"),
+        ("std::__detail::__waiter_pool::_M_do_wait", "app"),
+        ("std::arrive_and_wait", "app"),
+        ("phase", "app"),
+        ("main", "app"),
+    ]);
+    for key in wait_keys(&mut record) {
+        let name = "app:std::__detail::__waiter_pool_base::_S_for(void const*)::__w+0x40";
+        *key = WaitKey {
+            reason: WaitReason::Futex { operation: 0, timed: false },
+            object: 0x1000,
+            object_name: Some(name.to_owned()),
+            syscall: 202,
+        };
+    }
+    assert_eq!(causes(&record)[0].name.to_string(), "barrier in phase");
+}

@@ -288,8 +288,7 @@ fn describe_wait(context: &Context<'_>, loss: &Loss, group: usize) -> Cause {
     let evidence_of = Evidence::new(context.slices, context.stacks);
     let of_group = |kind: StackKind| {
         move |trial: &TrialRecord, stack: &StackWeight| {
-            let key = stack.wait.as_ref().filter(|_| stack.kind == kind);
-            key.and_then(|key| context.groups.of(trial, key)) == Some(group)
+            stack.kind == kind && is_wait_for(context, trial, stack, group)
         }
     };
     let waits: Estimate<PerSecond> =
@@ -339,6 +338,16 @@ fn spun_for(context: &Context<'_>, cause: Cause, group: usize) -> Cause {
     }
 }
 
+/// Whether a stack is of one who waits for a group, or who ends such a wait.
+fn is_wait_for(
+    context: &Context<'_>,
+    trial: &TrialRecord,
+    stack: &StackWeight,
+    group: usize,
+) -> bool {
+    stack.wait.as_ref().and_then(|key| context.groups.of(trial, key)) == Some(group)
+}
+
 /// Whether a stack that was taken on a core is work for a group's lock.
 fn spins_for(context: &Context<'_>, stack: &StackWeight, group: usize) -> bool {
     let function = context.functions.of(stack.stack).filter(|_| stack.kind == StackKind::OnCpu);
@@ -352,12 +361,10 @@ fn path_of(context: &Context<'_>, group: usize) -> Vec<String> {
     let mut path = what.path.clone();
     if what.kind == CauseKind::KernelLock {
         let evidence_of = Evidence::new(context.slices, context.stacks);
-        let own = |trial: &TrialRecord, stack: &StackWeight| {
-            let key = stack.wait.as_ref().filter(|_| stack.kind == StackKind::OffCpu);
-            key.and_then(|key| context.groups.of(trial, key)) == Some(group)
-                || spins_for(context, stack, group)
-        };
-        path.extend(evidence_of.callers(None, own));
+        path.extend(evidence_of.callers(None, |trial, stack| match stack.kind {
+            StackKind::OffCpu => is_wait_for(context, trial, stack, group),
+            _ => spins_for(context, stack, group),
+        }));
     }
     path
 }

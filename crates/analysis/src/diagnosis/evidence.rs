@@ -52,7 +52,7 @@ impl Stops {
 }
 
 /// Functions of the program in a stack, innermost first; only those outside of one, where one is
-/// given. The C library's stand only for a system call, where the kernel was called.
+/// given. Else the kernel was called, and the C library's only make the call.
 fn outside<'a>(known: Catalogue, frames: &'a [Frame], function: Option<&str>) -> Vec<&'a str> {
     let within = |function: &str| {
         let at = frames.iter().position(|frame| frame.function == function);

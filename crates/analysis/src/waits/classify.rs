@@ -50,8 +50,7 @@ pub(crate) fn classified(record: &RunRecord) -> Cow<'_, RunRecord> {
     let locks = locks(record);
     let known = Catalogue::with(&record.plan.names);
     let mut record = record.clone();
-    name_sleeps(&mut record, &slept_for);
-    name_reads(&mut record, &read);
+    name_sleeps(&mut record, &slept_for, &read);
     for trial in &mut record.trials {
         let (variant, start) = (trial.id.variant.clone(), trial.id.start);
         for fact in &mut trial.facts {
@@ -79,7 +78,7 @@ fn sleep(key: &WaitKey) -> Option<Sleep> {
 
 /// The kernel locks that most of a kind of sleeping is for.
 fn slept_for(record: &RunRecord) -> BTreeMap<Sleep, &'static str> {
-    mostly(record, sleep, Catalogue::sleeps_for)
+    by_stacks(record, sleep, Catalogue::sleeps_for)
 }
 
 /// Reads of a file that is none.
@@ -89,11 +88,11 @@ fn unknown_read(key: &WaitKey) -> Option<Sleep> {
 
 /// What most of such reads are of.
 fn read(record: &RunRecord) -> BTreeMap<Sleep, WaitReason> {
-    mostly(record, unknown_read, Catalogue::reads)
+    by_stacks(record, unknown_read, Catalogue::reads)
 }
 
 /// What `tells` says of most stacks of each kind of wait that `kind` finds.
-fn mostly<T: Copy + Ord>(
+fn by_stacks<T: Copy + Ord>(
     record: &RunRecord,
     kind: fn(&WaitKey) -> Option<Sleep>,
     tells: fn(Catalogue, &[&str]) -> Option<T>,
@@ -117,22 +116,18 @@ fn mostly<T: Copy + Ord>(
     most.collect()
 }
 
-fn name_reads(record: &mut RunRecord, read: &BTreeMap<Sleep, WaitReason>) {
-    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
-        for key in keys_mut(fact) {
-            if let Some(reason) = unknown_read(key).and_then(|of| read.get(&of)) {
-                key.reason = *reason;
-            }
-        }
-    }
-}
-
-fn name_sleeps(record: &mut RunRecord, slept_for: &BTreeMap<Sleep, &'static str>) {
+fn name_sleeps(
+    record: &mut RunRecord,
+    slept_for: &BTreeMap<Sleep, &'static str>,
+    read: &BTreeMap<Sleep, WaitReason>,
+) {
     for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
         for key in keys_mut(fact) {
             if let Some(lock) = sleep(key).and_then(|sleep| slept_for.get(&sleep)) {
                 key.reason = WaitReason::KernelLock;
                 key.object_name = Some((*lock).to_owned());
+            } else if let Some(reason) = unknown_read(key).and_then(|of| read.get(&of)) {
+                key.reason = *reason;
             }
         }
     }

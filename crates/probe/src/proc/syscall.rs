@@ -144,6 +144,10 @@ mod tests {
         assert_eq!(reason(202, &[16, 128, 2, 99], none), futex(128, true));
         assert_eq!(reason(230, &[0, 0, 0, 0], none), (WaitReason::Timer, 0));
         assert_eq!(reason(0, &[3, 0, 0, 0], |_| Some("pipe:[77]".into())).0, WaitReason::Pipe);
+        let read = |link: &str| reason(0, &[3, 0, 0, 0], |_| Some(link.to_owned())).0;
+        assert_eq!(read("anon_inode:[eventfd]"), WaitReason::EventCounter);
+        assert_eq!(read("anon_inode:[timerfd]"), WaitReason::Timer);
+        assert_eq!(read("anon_inode:inotify"), WaitReason::Poll);
         assert_eq!(reason(0, &[3, 0, 0, 0], |_| Some("/etc/x".into())).0, WaitReason::File);
         assert_eq!(reason(9999, &[0; 4], none).0, WaitReason::Other);
     }
