@@ -124,6 +124,22 @@ fn a_lock_that_idles_more_than_all_cores_but_one_is_a_convoy() {
     assert_eq!(of(0.9), None, "its holder runs");
 }
 
+#[test]
+fn a_device_that_idles_more_than_all_cores_but_one_is_no_convoy() {
+    let mut record = empty(&[1, 4], 4);
+    sweep(&mut record, 5, |clients| waiting(clients, 1.3));
+    let keys = record.trials.iter_mut().flat_map(|trial| &mut trial.facts);
+    for fact in keys {
+        match fact {
+            Fact::Wait(wait) => wait.key.reason = WaitReason::Device,
+            Fact::Stack(StackWeight { wait: Some(key), .. }) => key.reason = WaitReason::Device,
+            _ => {}
+        }
+    }
+    let cause = first(&record);
+    assert_eq!((cause.kind, wait(&cause).convoy), (CauseKind::Device, None));
+}
+
 /// Alone a client does 1,000 operations a second, so holding the lock takes 1 ms at most.
 #[test]
 fn a_lock_that_is_passed_on_for_longer_than_it_is_held_is_a_convoy() {

@@ -231,6 +231,7 @@ fn a_small_loss_is_explained_where_it_is_sure() {
     assert_eq!(sure[0].name.to_string(), "spin", "{sure:#?}");
     let large = causes(&slightly(0.5, 1, 0.0));
     assert_eq!(large[0].name.to_string(), "spin", "{large:#?}");
+    assert!(causes(&slightly(0.3, 4, 1.0)).is_empty(), "none in every other block");
 }
 
 #[test]

@@ -38,6 +38,18 @@ __attribute__((noinline)) void counts(void)
 int main(void) { alarm(60); while (total != 1) counts(); return 0; }
 ";
 
+/// `rests` has no line in any unwind table, and no frame.
+const BARE: &str = "
+#include <unistd.h>
+__asm__(\".type rests, @function\\nrests: mov $100000, %ecx\\n\"
+	\"1: pause\\ndec %ecx\\njnz 1b\\nret\\n\"
+	\".size rests, . - rests\\n\");
+void rests(void);
+static volatile unsigned long sum;
+__attribute__((noinline)) void tries(void) { rests(); sum++; }
+int main(void) { alarm(60); while (sum != ~0UL) tries(); return 0; }
+";
+
 struct Killed(Child);
 impl Drop for Killed {
     fn drop(&mut self) {
@@ -150,4 +162,18 @@ fn what_code_does_is_known_without_unwind_tables() {
         println!("{test}: {options:?}: {kinds:?}");
         assert!(kinds.contains(&CodeKind::Atomic), "{options:?}: {stacks:?}");
     }
+}
+
+#[test]
+fn who_calls_a_function_without_unwind_tables_is_found() {
+    let test = "who_calls_a_function_without_unwind_tables_is_found";
+    let Some(stacks) = stacks(test, BARE, &["-fomit-frame-pointer"]) else { return };
+    let of_program = |record: &StackRecord| -> Vec<String> {
+        let frames = record.frames.iter().filter(|frame| frame.module == "program");
+        frames.map(|frame| frame.function.clone()).collect()
+    };
+    let found: Vec<_> = stacks.iter().map(of_program).collect();
+    let known = ["rests", "tries", "main"];
+    let whole = found.iter().any(|names| names.iter().take(3).eq(known));
+    assert!(whole, "{found:?}");
 }

@@ -65,6 +65,8 @@ pub enum Name {
     },
     /// CPU whose stack shows no function.
     UnknownFunction,
+    /// Code that a compiler wrote at run time and named nowhere.
+    CompiledCode,
     /// CPU that waits bring with them.
     Work {
         /// What is done.
@@ -214,6 +216,7 @@ impl fmt::Display for Name {
             Self::Wait(reason) => waited_for(*reason),
             Self::RunQueueLock => "run-queue lock",
             Self::UnknownFunction => "unknown function",
+            Self::CompiledCode => "compiled code without names",
             Self::AllFunctions => "more CPU for one operation, in all functions together",
             Self::Runnable => "runnable threads beside idle cores",
             Self::Generator => "load generator",

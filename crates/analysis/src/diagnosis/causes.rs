@@ -372,7 +372,9 @@ fn path_of(context: &Context<'_>, group: usize) -> Vec<String> {
 /// The share of the time in which what is waited for is on its way to a thread that has to wake.
 fn convoy(context: &Context<'_>, group: usize) -> Option<Ratio> {
     let (row, balance) = (&context.account.row, &context.account.balance);
-    if row.clients < 2.0 || row.blocked[group] <= 0.0 {
+    let kind = context.groups.list[group].kind;
+    let is_passed = matches!(kind, CauseKind::Lock | CauseKind::KernelLock | CauseKind::Thread);
+    if !is_passed || row.clients < 2.0 || row.blocked[group] <= 0.0 {
         return None;
     }
     let share = nothing_runs(row, balance, group).or_else(|| slower_than_one(context, group))?;
@@ -393,9 +395,9 @@ fn nothing_runs(row: &Row, balance: &Balance, group: usize) -> Option<f64> {
 fn slower_than_one(context: &Context<'_>, group: usize) -> Option<f64> {
     let (row, balance) = (&context.account.row, &context.account.balance);
     let one = context.accounts.levels.iter().find(|account| account.level.clients == 1)?;
-    let is_passed = matches!(context.groups.list[group].kind, CauseKind::Lock | CauseKind::Thread);
+    let in_kernel = context.groups.list[group].kind == CauseKind::KernelLock;
     let is_behind = behind::inner(row, group).is_some_and(|(_, share)| share >= LEAST_BEHIND);
-    if !is_passed || is_behind || row.waits[group] < HALF * row.throughput {
+    if in_kernel || is_behind || row.waits[group] < HALF * row.throughput {
         return None;
     }
     let risen = balance.extra_cpu - work_of(balance, group, context.functions);

@@ -28,6 +28,9 @@ pub(crate) const LEAST_LOSS: f64 = 0.03;
 /// Below this part of C a loss is explained only where it is surely more than [`LEAST_LOSS`]: a few
 /// slices on a machine with other work show as much of nothing.
 const SMALL_LOSS: f64 = 0.1;
+/// Below this part of C a loss that is mostly CPU of no lock, and may be none, is explained only
+/// where its first cause is surely some.
+const MODERATE_LOSS: f64 = 0.18;
 /// Where half of a small loss or more is in functions of the program, it is surely more than this:
 /// clients beyond the cores cost every program a few per cent, of the caches.
 const LEAST_OF_PROGRAM: f64 = 0.05;
@@ -149,6 +152,12 @@ pub(crate) fn doubtful(lost: &Estimate<Cores>, total: f64) -> bool {
     lost.low.0 <= 0.0 && lost.value.0 < LEAST_LOSS * total
 }
 
+/// Whether a slot is CPU of no lock: cores, and their caches, that are slower for a while show as
+/// such.
+fn is_plain_cpu(slot: Slot) -> bool {
+    matches!(slot, Slot::Function(_) | Slot::OtherFunctions)
+}
+
 /// Whether a slot is CPU of the program's own code, of none of its locks.
 fn is_of_program(functions: &Functions, slot: Slot) -> bool {
     match slot {
@@ -193,11 +202,18 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) 
     let total: Estimate<Cores> = estimate(total.value.0, total.low.0.max(0.0), total.high.0);
     let least = LEAST_LOSS * account.balance.total;
     let small = all < SMALL_LOSS * account.balance.total;
-    let of_program = slots.iter().filter(|slot| is_of_program(rules.functions, **slot));
-    let of_program: f64 =
-        of_program.map(|slot| rules.lost(&account.row, &account.balance, *slot)).sum();
-    let sure = if 2.0 * of_program >= all { LEAST_OF_PROGRAM } else { LEAST_LOSS };
+    let part = |wanted: &dyn Fn(Slot) -> bool| -> f64 {
+        let wanted = slots.iter().filter(|slot| wanted(**slot));
+        wanted.map(|slot| rules.lost(&account.row, &account.balance, *slot)).sum()
+    };
+    let mostly = |wanted: &dyn Fn(Slot) -> bool| 2.0 * part(wanted) >= all;
+    let of_program = mostly(&|slot| is_of_program(rules.functions, slot));
+    let sure = if of_program { LEAST_OF_PROGRAM } else { LEAST_LOSS };
     let sure = accounts.have_intervals() && total.low.0 >= sure * account.balance.total;
+    let may_be_none = accounts.have_intervals()
+        && total.low.0 <= 0.0
+        && all < MODERATE_LOSS * account.balance.total
+        && mostly(&is_plain_cpu);
     if all.is_nan() || all < least || (small && !sure) {
         return Losses { list: Vec::new(), total };
     }
@@ -220,5 +236,9 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) 
         let greatest_first = weight(b).total_cmp(&weight(a));
         last(a).cmp(&last(b)).then(greatest_first).then(a.slot.cmp(&b.slot))
     });
+    let nothing_is_sure = list.first().is_none_or(|first| first.share.low.0 <= 0.0);
+    if may_be_none && nothing_is_sure {
+        list.clear();
+    }
     Losses { list, total }
 }

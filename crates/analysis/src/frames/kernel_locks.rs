@@ -87,8 +87,8 @@ pub(crate) fn spinning(known: Catalogue, frames: &[Frame]) -> Option<Spinning> {
     (!names.is_empty()).then_some(Spinning { class, names })
 }
 
-/// The function that takes or gives back a sleeping lock, without waiting for it, where the stack
-/// ends.
+/// The function that takes or gives back a lock, without waiting for it, where the stack ends. A
+/// spin lock's own function is where a core waits for the cache line of it.
 pub(crate) fn touching(known: Catalogue, frames: &[Frame]) -> Option<String> {
     let kernel: Vec<&Frame> = frames.iter().take_while(|frame| in_kernel(frame)).collect();
     // Nothing but what the lock itself is made of may lie further in.
@@ -176,6 +176,8 @@ mod tests {
             "futex_wait_queue",
         ];
         assert_eq!(named(&queue).unwrap(), "run-queue lock");
+        let table = [&queue[..2], &["__pte_offset_map_lock", "finish_fault", "do_fault"]].concat();
+        assert_eq!(named(&table).unwrap(), "page table lock (finish_fault)");
         let other =
             ["native_queued_spin_lock_slowpath", "_raw_spin_lock", "get_page_from_freelist"];
         assert_eq!(named(&other).unwrap(), "kernel spin lock in get_page_from_freelist");
@@ -198,6 +200,11 @@ mod tests {
         let touched = |functions: &[&str]| touching(known(), &stack(functions));
         assert_eq!(touched(&["mutex_unlock", "pipe_write", "vfs_write"]).unwrap(), "pipe_write");
         assert_eq!(touched(&["mutex_lock", "pipe_read"]).unwrap(), "pipe_read");
+        assert_eq!(touched(&["_raw_spin_lock", "posix_lock_inode"]).unwrap(), "posix_lock_inode");
+        assert_eq!(
+            touched(&["_raw_spin_lock_irq", "mutex_lock", "pipe_read"]).unwrap(),
+            "pipe_read"
+        );
         assert_eq!(touched(&["copy_page_to_iter", "pipe_read"]), None);
         assert_eq!(touched(&["copy_page", "mutex_lock"]), None);
         assert_eq!(touched(&["mutex_lock"]), None);

@@ -141,15 +141,21 @@ fn inside_c_library(known: Catalogue, library: &[&Frame], caller: Option<&str>) 
     }
 }
 
-/// Whether the innermost user frame is lock machinery, whatever the kernel does below it.
+/// Whether the innermost user frame is lock machinery, whatever the kernel does below it; what such
+/// a function of the same file calls that has no name, as code in assembly, is a part of it.
 pub(crate) fn begins_in_machinery(known: Catalogue, frames: &[Frame]) -> bool {
-    let user = frames.iter().find(|frame| !in_kernel(frame));
-    user.is_some_and(|frame| {
+    let user = || frames.iter().filter(|frame| !in_kernel(frame));
+    let Some(innermost) = user().next() else { return false };
+    let nameless = |frame: &Frame| is_unnamed(&frame.function) && frame.module == innermost.module;
+    let called = || user().find(|frame| !nameless(frame));
+    let is_machinery = |frame: &Frame| {
         known.is_plumbing(bare(frame))
             || known.is_own_lock(&frame.function)
-            || { known.in_c_library(frame) && is_unnamed(&frame.function) }
             || known.runtime(&frame.function).is_some()
-    })
+    };
+    is_machinery(innermost)
+        || known.in_c_library(innermost) && is_unnamed(&innermost.function)
+        || called().is_some_and(|frame| frame.module == innermost.module && is_machinery(frame))
 }
 
 /// Whether an interrupt is on the stack: what it wakes, a timer or a device, is nothing that the
@@ -369,6 +375,38 @@ mod tests {
     }
 
     #[test]
+    fn what_machinery_calls_is_a_part_of_it() {
+        let begins = |caller| {
+            let frames =
+                [("libjvm.so+0xa99a72", "libjvm.so"), caller, ("Shop.serve", "[anonymous]")];
+            begins_in_machinery(known(), &stack(&frames))
+        };
+        assert!(begins(("ObjectMonitor::TrySpin", "libjvm.so")));
+        assert!(!begins(("TaskTerminator::offer_termination", "libjvm.so")));
+        assert!(!begins(("parking_lot::raw_mutex::lock", "app")), "of another file");
+    }
+
+    #[test]
+    fn what_a_virtual_machine_does_for_a_lock_is_the_lock_s() {
+        let java = [
+            ("ObjectMonitor::TrySpin", "libjvm.so"),
+            ("ObjectMonitor::enter", "libjvm.so"),
+            ("SharedRuntime::monitor_enter_helper", "libjvm.so"),
+            ("Runtime1::monitorenter", "libjvm.so"),
+            ("monitorenter_nofpu Runtime1 stub", "[anonymous]"),
+            ("Shop.serve", "[anonymous]"),
+        ];
+        assert_eq!(naming_frames(known(), &stack(&java))[0], "Shop.serve");
+        let python = [
+            ("sem_clockwait", "libc.so.6"),
+            ("PyThread_acquire_lock_timed", "python3.11"),
+            ("acquire_timed", "python3.11"),
+            ("rlock_acquire", "python3.11"),
+        ];
+        assert_eq!(naming_frames(known(), &stack(&python))[0], "rlock_acquire");
+    }
+
+    #[test]
     fn a_program_named_like_a_lock_is_no_lock() {
         let frames = stack(&[
             ("std::sys::pal::unix::futex::futex_wait", "rw-lock"),
@@ -480,10 +518,8 @@ mod tests {
         let work = [("memcpy", "libc.so.6"), ("python3.11+0x11cd84", "python3.11")];
         let work = [&work[..], &[("_PyEval_EvalFrameDefault", "python3.11")]].concat();
         assert_eq!(runtime_without_names(known(), &stack(&work)), None);
-        assert_eq!(
-            naming_frames(known(), &by("PyThread_acquire_lock_timed"))[0],
-            "PyThread_acquire_lock_timed"
-        );
+        let another = naming_frames(known(), &by("PyThread_acquire_lock_timed"));
+        assert_eq!(another[0], "work", "no other lock of the runtime is it");
     }
 
     #[test]

@@ -117,9 +117,17 @@ pub(crate) fn function_of(known: Catalogue, frames: &[Frame]) -> Function {
     let working = working_function(known, frames);
     let name = working
         .and_then(|frame| in_lock(known, frame, frames))
-        .or_else(|| working.map(|frame| Name::Own(frame.function.clone())))
+        .or_else(|| working.map(own))
         .unwrap_or(Name::UnknownFunction);
     Function { kind: LineKind::ExtraCpu, name, lock: None }
+}
+
+/// A function by its name. Addresses of one compiled function are as many as its instructions.
+fn own(working: &Frame) -> Name {
+    if working.module == COMPILED && is_unnamed(&working.function) {
+        return Name::CompiledCode;
+    }
+    Name::Own(working.function.clone())
 }
 
 /// The lock whose own function `working` is: time in it is the lock's, and the lock is known by the
@@ -192,6 +200,13 @@ mod tests {
         assert!(stacks.complete(StackId(0)));
         assert!(!stacks.complete(StackId(1)) && !stacks.ends_compiled(StackId(1)));
         assert!(!stacks.complete(StackId(2)) && stacks.ends_compiled(StackId(2)));
+    }
+
+    #[test]
+    fn addresses_of_compiled_code_are_one_piece_of_work() {
+        let at = |function| function_of(known(), &stack(&[(function, COMPILED)])).name;
+        assert_eq!(at("[anonymous]+0x10"), at("[anonymous]+0x9f0"));
+        assert_eq!(at("Shop.serve"), Name::from("Shop.serve"));
     }
 
     #[test]

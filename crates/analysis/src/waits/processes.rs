@@ -3,7 +3,8 @@
 //! A command is a new process in each slice, and its lock has another address in each. But address
 //! spaces are laid out by whole pages: a lock of the program's own data, or of a heap that grew in
 //! the same order, keeps its place within the page. So locks of different starts and slices are one
-//! where that place is the same, and one of the functions that want the one wants the other.
+//! where that place is the same, and one of the functions that want the one wants the other, or the
+//! same few functions want both, each time another one of them most.
 //! Without this the name of a lock that two functions want about equally often would be drawn anew
 //! in each process, and the lock would be two causes.
 //!
@@ -19,6 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const PAGE: u64 = 4096;
 /// A function is one of those that want a lock if at least this part of its stacks is by it.
 const WANTS: f64 = 0.2;
+/// Or, however often, this part of the stacks of either lock at least is by functions that want
+/// both.
+const SHARED: f64 = 0.5;
 
 /// One lock, or anything else that is waited for.
 pub(super) struct Lock {
@@ -77,7 +81,14 @@ fn is_same(one: &Lock, other: &Lock) -> bool {
     };
     let mut common = one.first.keys().filter(|name| other.first.contains_key(*name));
     one.machinery() == other.machinery()
-        && common.any(|name| wants(one, name) && wants(other, name))
+        && (common.any(|name| wants(one, name) && wants(other, name))
+            || (shared(one, other) >= SHARED && shared(other, one) >= SHARED))
+}
+
+/// The part of the stacks of `one` that are by functions which want `other` as well.
+fn shared(one: &Seen, other: &Seen) -> f64 {
+    let both = one.first.iter().filter(|(name, _)| other.first.contains_key(*name));
+    both.map(|(_, weight)| weight).sum::<f64>() / one.stacks
 }
 
 /// The start of an object that a node is.
@@ -148,5 +159,14 @@ mod tests {
         let one = (node(0, 0x1040), seen(&[("put", 9.0), ("log", 1.0)]));
         let other = (node(1, 0x2040), seen(&[("log", 9.0), ("take", 1.0)]));
         assert_eq!(counted(&[one, other]), [1, 1]);
+    }
+
+    #[test]
+    fn functions_that_take_turns_at_a_lock_want_one() {
+        let one = (node(0, 0x1040), seen(&[("reset", 1.0), ("bind", 1.0), ("step", 9.0)]));
+        let other = (node(1, 0x2040), seen(&[("reset", 9.0), ("bind", 1.0), ("step", 1.0)]));
+        assert_eq!(counted(&[one.clone(), other]), [2]);
+        let more = (node(1, 0x2040), seen(&[("reset", 9.0), ("send", 4.0)]));
+        assert_eq!(counted(&[one, more]), [1, 1]);
     }
 }

@@ -53,6 +53,21 @@ pub(super) fn is_retried(bytes: &[u8], start: u64, address: u64) -> bool {
     retries(&code, address)
 }
 
+/// Bytes that the longest call takes.
+pub(super) const LONGEST_CALL: u64 = 7;
+
+/// Whether the last of these bytes are a near call: `E8` with a distance of four bytes, or `FF /2`
+/// with an operand of up to five more.
+pub(super) fn ends_with_a_call(bytes: &[u8]) -> bool {
+    let from_end = |back: usize| bytes.len().checked_sub(back).and_then(|at| bytes.get(at));
+    let relative = from_end(5) == Some(&0xe8);
+    let indirect = |length: usize| {
+        from_end(length) == Some(&0xff)
+            && from_end(length - 1).is_some_and(|operand| operand >> 3 & 7 == 2)
+    };
+    relative || [2, 3, 4, 6, 7].into_iter().any(indirect)
+}
+
 /// Short loops that hold `address`: from the target of a jump back to the jump.
 fn loops_around(code: &[Instruction], address: u64) -> impl Iterator<Item = Range<usize>> {
     let jumps = code.iter().enumerate().filter(move |(_, one)| {
@@ -306,6 +321,24 @@ fn steady_registers(body: &[Instruction], look: &mut InstructionInfoFactory) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_are_told_by_their_last_bytes() {
+        // call rel32; call rax; call [rax+8]; call [rip+0x10]; call [rax+rbx*8+0x100]
+        for call in [
+            &[0xe8, 1, 0, 0, 0][..],
+            &[0xff, 0xd0],
+            &[0xff, 0x50, 8],
+            &[0xff, 0x15, 0x10, 0, 0, 0],
+            &[0xff, 0x94, 0xd8, 0, 1, 0, 0],
+        ] {
+            assert!(ends_with_a_call(call), "{call:x?}");
+            assert!(!ends_with_a_call(&[call, &[0x90; 8]].concat()), "{call:x?}");
+        }
+        // push [rax]; jmp [rax]
+        assert!(!ends_with_a_call(&[0xff, 0x30]) && !ends_with_a_call(&[0xff, 0x20]));
+        assert!(!ends_with_a_call(&[]));
+    }
 
     const START: u64 = 0x1000;
 

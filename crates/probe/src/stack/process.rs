@@ -1,6 +1,7 @@
 //! One watched process: its code mappings and the unwinder over them.
 
 use super::cfi::{FrameKind, Section};
+use super::code;
 use super::image::{self, Image, ImageKey, Opened};
 use super::maps::{self, Mapping};
 use super::record::UserRegisters;
@@ -239,7 +240,7 @@ impl Process {
         let Taken { registers, stack, .. } = *taken;
         let mut state = UnwindRegsX86_64::new(registers.ip, registers.sp, registers.bp);
         let mut address = FrameAddress::from_instruction_pointer(registers.ip);
-        for _ in 0..MOST_FRAMES {
+        for depth in 0..MOST_FRAMES {
             let lookup = address.address_for_lookup();
             let Some(span) = self.find(lookup) else { return Walk::Unknown };
             frames.push(span.frame(self.pid, lookup));
@@ -247,6 +248,9 @@ impl Process {
                 None => self.by_frame_pointer(&mut state, stack, registers.sp),
                 Some((image, bias)) => match images.kind(image, lookup.wrapping_sub(*bias)) {
                     FrameKind::Root => return Walk::Complete,
+                    FrameKind::Opaque if depth == 0 => {
+                        self.caller_of_bare(&mut state, stack, registers.sp)
+                    }
                     FrameKind::Opaque => return Walk::Cut,
                     FrameKind::Signal => interrupted(&mut state, stack, registers.sp),
                     FrameKind::Plain => {
@@ -296,6 +300,24 @@ impl Process {
         }
         *state = UnwindRegsX86_64::new(back, bp.wrapping_add(16), outer);
         FrameAddress::from_return_address(back).map_or(Caller::Unknown, Caller::At)
+    }
+
+    /// The caller of a function that no table has, as of those written in assembly, where it has
+    /// put nothing on the stack: the word there is an address behind a call.
+    fn caller_of_bare(&self, state: &mut UnwindRegsX86_64, stack: &[u8], sp: u64) -> Caller {
+        let Some(back) = word_at(stack, sp, sp).filter(|back| self.is_behind_a_call(*back)) else {
+            return Caller::Unknown;
+        };
+        *state = UnwindRegsX86_64::new(back, sp.wrapping_add(8), state.bp());
+        FrameAddress::from_return_address(back).map_or(Caller::Unknown, Caller::At)
+    }
+
+    fn is_behind_a_call(&self, address: u64) -> bool {
+        let span = self.find(address.wrapping_sub(1));
+        let Some((image, bias)) = span.and_then(|span| span.image.as_ref()) else { return false };
+        let end = address.wrapping_sub(*bias);
+        let before = end.checked_sub(code::LONGEST_CALL).and_then(|from| image.code(from..end));
+        before.is_some_and(|bytes| code::ends_with_a_call(&bytes))
     }
 
     fn caller(

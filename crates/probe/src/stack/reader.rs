@@ -134,12 +134,20 @@ impl Reader {
         }
     }
 
-    /// Addresses of a process's code without a file that threads on a core were found at.
+    /// Addresses of a process's code without a file that threads were found at. Where a BPF program
+    /// asks for the stack of one on a core, frames of the kernel lie before.
     fn compiled(&self, pid: u32) -> impl Iterator<Item = u64> {
-        let taken = self.window.iter().flat_map(|window| window.on_cpu.keys());
-        taken.filter_map(move |id| match self.stacks.get(*id)?.frames.first()? {
-            RawFrame::Anonymous(at) if at.pid == pid => Some(at.address),
-            _ => None,
+        let taken = self
+            .window
+            .iter()
+            .flat_map(|window| window.on_cpu.keys().chain(window.marked.iter().map(|(_, id)| id)));
+        let distinct: BTreeSet<RawId> = taken.copied().collect();
+        distinct.into_iter().filter_map(move |id| {
+            let mut frames = self.stacks.get(id)?.frames.iter();
+            match frames.find(|frame| !matches!(frame, RawFrame::Kernel(_)))? {
+                RawFrame::Anonymous(at) if at.pid == pid => Some(at.address),
+                _ => None,
+            }
         })
     }
 
@@ -328,7 +336,24 @@ fn own_cpu_time() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::process::Anonymous;
     use super::*;
+
+    #[test]
+    fn compiled_code_is_found_whoever_asked_for_the_stack() {
+        let at = |address| RawFrame::Anonymous(Anonymous { pid: 7, address, offset: address });
+        let mut reader = Reader::default();
+        let by_clock = reader.stacks.intern(&[at(16)], false);
+        let by_program = reader.stacks.intern(&[RawFrame::Kernel(1), at(32), at(48)], false);
+        let mark = Mark { id: 0, p: 1 << 32, kind: 3, tid: 7, taken_in: 7 };
+        reader.window = Some(RawWindow {
+            on_cpu: BTreeMap::from([(by_clock, 1)]),
+            marked: vec![(mark, by_program), (mark, by_program)],
+            ..RawWindow::default()
+        });
+        assert_eq!(reader.compiled(7).collect::<Vec<_>>(), [16, 32]);
+        assert_eq!(reader.compiled(8).count(), 0);
+    }
 
     #[test]
     fn a_mark_is_read_as_the_program_lays_it_out() {
