@@ -29,6 +29,9 @@ pub struct Names {
     /// Locks of language runtimes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runtime: Vec<Runtime>,
+    /// Work that language runtimes do for themselves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<RuntimeWork>,
     /// Objects of several words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub object: Vec<Object>,
@@ -70,6 +73,7 @@ impl Names {
         self.c_library.modules.extend_from_slice(&more.c_library.modules);
         first(&mut self.inside, &more.inside);
         first(&mut self.runtime, &more.runtime);
+        first(&mut self.work, &more.work);
         first(&mut self.object, &more.object);
         first(&mut self.parking, &more.parking);
         first(&mut self.manager, &more.manager);
@@ -355,6 +359,16 @@ pub struct KernelSleep {
     /// Parts of the names of their callers, one of which has to be there; any, where there is none.
     #[serde(default)]
     pub below: Vec<String>,
+}
+
+/// Work that a language's runtime does for itself, in whichever functions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RuntimeWork {
+    /// What it is called.
+    pub name: String,
+    /// Beginnings of names of functions, with all that these call.
+    pub prefixes: Vec<String>,
 }
 
 /// Work of the kernel with a name of its own.

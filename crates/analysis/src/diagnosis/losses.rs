@@ -18,7 +18,6 @@ use crate::ledgers::row::per_operation;
 use crate::ledgers::slices::Functions;
 use crate::number::{estimate, quotient};
 use kneepoint_vocab::Estimate;
-use kneepoint_vocab::findings::LineKind;
 use kneepoint_vocab::units::{Cores, Ratio};
 
 /// A slot is a cause only above this part of the lost cores.
@@ -28,12 +27,11 @@ pub(crate) const LEAST_LOSS: f64 = 0.03;
 /// Below this part of C a loss is explained only where it is surely more than [`LEAST_LOSS`]: a few
 /// slices on a machine with other work show as much of nothing.
 const SMALL_LOSS: f64 = 0.1;
-/// Below this part of C a loss that is mostly CPU of no lock, and may be none, is explained only
-/// where its first cause is surely some.
-const MODERATE_LOSS: f64 = 0.18;
-/// Where half of a small loss or more is in functions of the program, it is surely more than this:
-/// clients beyond the cores cost every program a few per cent, of the caches.
-const LEAST_OF_PROGRAM: f64 = 0.05;
+/// Where half of the loss or more is CPU of no lock, it is small below this part of C,
+const SMALL_LOSS_OF_CPU: f64 = 0.18;
+/// and then surely more than this: clients beyond the cores cost every program a few per cent, of the
+/// caches, and cores that are slower for a while show as such.
+const LEAST_SURE_OF_CPU: f64 = 0.05;
 
 /// A share's interval is this part of it wider at either end than sampling alone makes it: by so
 /// much the rules themselves are off on programs whose truth is known (docs/decisions/0091).
@@ -152,19 +150,9 @@ pub(crate) fn doubtful(lost: &Estimate<Cores>, total: f64) -> bool {
     lost.low.0 <= 0.0 && lost.value.0 < LEAST_LOSS * total
 }
 
-/// Whether a slot is CPU of no lock: cores, and their caches, that are slower for a while show as
-/// such.
+/// Whether a slot is CPU of no lock.
 fn is_plain_cpu(slot: Slot) -> bool {
     matches!(slot, Slot::Function(_) | Slot::OtherFunctions)
-}
-
-/// Whether a slot is CPU of the program's own code, of none of its locks.
-fn is_of_program(functions: &Functions, slot: Slot) -> bool {
-    match slot {
-        Slot::Function(function) => functions.list[function].kind == LineKind::ExtraCpu,
-        Slot::OtherFunctions => true,
-        _ => false,
-    }
 }
 
 /// What a loss is ranked by: what many functions take more together is no cause that somebody could
@@ -201,20 +189,16 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) 
     let total: Estimate<Cores> = accounts.estimate(account, sum);
     let total: Estimate<Cores> = estimate(total.value.0, total.low.0.max(0.0), total.high.0);
     let least = LEAST_LOSS * account.balance.total;
-    let small = all < SMALL_LOSS * account.balance.total;
-    let part = |wanted: &dyn Fn(Slot) -> bool| -> f64 {
-        let wanted = slots.iter().filter(|slot| wanted(**slot));
-        wanted.map(|slot| rules.lost(&account.row, &account.balance, *slot)).sum()
+    let plain = slots.iter().filter(|slot| is_plain_cpu(**slot));
+    let plain: f64 = plain.map(|slot| rules.lost(&account.row, &account.balance, *slot)).sum();
+    let of_cpu = accounts.have_intervals() && 2.0 * plain >= all;
+    let (small, least_sure) = match of_cpu {
+        true => (SMALL_LOSS_OF_CPU, LEAST_SURE_OF_CPU),
+        false => (SMALL_LOSS, LEAST_LOSS),
     };
-    let mostly = |wanted: &dyn Fn(Slot) -> bool| 2.0 * part(wanted) >= all;
-    let of_program = mostly(&|slot| is_of_program(rules.functions, slot));
-    let sure = if of_program { LEAST_OF_PROGRAM } else { LEAST_LOSS };
-    let sure = accounts.have_intervals() && total.low.0 >= sure * account.balance.total;
-    let may_be_none = accounts.have_intervals()
-        && total.low.0 <= 0.0
-        && all < MODERATE_LOSS * account.balance.total
-        && mostly(&is_plain_cpu);
-    if all.is_nan() || all < least || (small && !sure) {
+    let sure = accounts.have_intervals() && total.low.0 >= least_sure * account.balance.total;
+    let may_be_none = all < small * account.balance.total && !sure;
+    if all.is_nan() || all < least || may_be_none {
         return Losses { list: Vec::new(), total };
     }
     let mut list: Vec<Loss> = slots
@@ -236,9 +220,5 @@ pub(crate) fn losses(accounts: &Accounts, account: &Account, rules: &Rules<'_>) 
         let greatest_first = weight(b).total_cmp(&weight(a));
         last(a).cmp(&last(b)).then(greatest_first).then(a.slot.cmp(&b.slot))
     });
-    let nothing_is_sure = list.first().is_none_or(|first| first.share.low.0 <= 0.0);
-    if may_be_none && nothing_is_sure {
-        list.clear();
-    }
     Losses { list, total }
 }

@@ -101,7 +101,7 @@ pub(crate) struct Function {
 /// Kernel time goes to the way into the kernel (a system call, a page fault, an interrupt):
 /// that is what the program asked for, while the innermost kernel function changes with the
 /// kernel's version. User time goes to the innermost user frame that is more than an operation on
-/// a word.
+/// a word, but that of a runtime's own work to this work.
 pub(crate) fn function_of(known: Catalogue, frames: &[Frame]) -> Function {
     let kernel: Vec<&str> =
         frames.iter().filter(|f| in_kernel(f)).map(|f| f.function.as_str()).collect();
@@ -117,6 +117,7 @@ pub(crate) fn function_of(known: Catalogue, frames: &[Frame]) -> Function {
     let working = working_function(known, frames);
     let name = working
         .and_then(|frame| in_lock(known, frame, frames))
+        .or_else(|| known.runtime_work(frames).map(Name::from))
         .or_else(|| working.map(own))
         .unwrap_or(Name::UnknownFunction);
     Function { kind: LineKind::ExtraCpu, name, lock: None }
@@ -207,6 +208,18 @@ mod tests {
         let at = |function| function_of(known(), &stack(&[(function, COMPILED)])).name;
         assert_eq!(at("[anonymous]+0x10"), at("[anonymous]+0x9f0"));
         assert_eq!(at("Shop.serve"), Name::from("Shop.serve"));
+    }
+
+    #[test]
+    fn a_runtime_s_own_work_is_one_whichever_functions_do_it() {
+        let of = |frames: &[(&str, &str)]| function_of(known(), &stack(frames)).name.to_string();
+        let marks = [("runtime.scanobject", "app"), ("runtime.gcBgMarkWorker", "app")];
+        let helps = [("runtime.greyobject", "app"), ("runtime.gcAssistAlloc", "app"), ("f", "app")];
+        assert_eq!(of(&marks), of(&helps));
+        assert_eq!(of(&marks), "garbage collection of Go");
+        let copies = [("copy_to_survivor_space", "libjvm.so"), ("GangWorker::loop", "libjvm.so")];
+        assert_eq!(of(&copies), "garbage collection of Java");
+        assert_eq!(of(&[("runtime.mallocgc", "app"), ("main.work", "app")]), "runtime.mallocgc");
     }
 
     #[test]
