@@ -29,8 +29,8 @@ pub(crate) const LEAST_LOSS: f64 = 0.03;
 const SMALL_LOSS: f64 = 0.1;
 /// Where half of the loss or more is CPU of no lock, it is small below this part of C,
 const SMALL_LOSS_OF_CPU: f64 = 0.18;
-/// and then surely more than this: clients beyond the cores cost every program a few per cent, of the
-/// caches, and cores that are slower for a while show as such.
+/// and then surely more than this: clients beyond the cores cost every program a few per cent, of
+/// the caches, and cores that are slower for a while show as such.
 const LEAST_SURE_OF_CPU: f64 = 0.05;
 
 /// A share's interval is this part of it wider at either end than sampling alone makes it: by so
