@@ -156,7 +156,9 @@ fn the_kernel_s_functions_are_distinguished() {
     );
     assert!(known().kernel_touches("mutex_unlock") && !known().kernel_touches("pipe_write"));
     assert!(
-        known().is_switching("finish_task_switch.isra.0") && !known().is_switching("copy_page")
+        known().is_switching("_raw_spin_unlock_irqrestore")
+            && known().is_switching("finish_task_switch.isra.0")
+            && !known().is_switching("copy_page")
     );
     assert!(known().waits_in("flock").is_some_and(|waits| waits.lock));
     assert!(known().waits_in("msgrcv").is_some_and(|waits| !waits.lock));
