@@ -273,3 +273,23 @@ fn tasks_that_wait_for_each_other_unseen_are_said_to() {
     assert!((serial - 1.45).abs() < 0.02, "{serial}");
     assert!(idle_for(&sleeping_tasks(true, None), unseen) <= 0.0, "their waits overlap");
 }
+
+/// Which task a thread runs changes: none of the threads' time is a client's, and that is no fault.
+#[test]
+fn threads_that_run_whatever_task_comes_next_are_no_clients() {
+    let mut record = sleeping_tasks(false, Some(WaitReason::UserLock));
+    let open = |record: &RunRecord| {
+        let findings = analyse(record);
+        let four = findings.ledgers.iter().find(|ledger| ledger.level.clients == 4);
+        let ledger = four.expect("it was measured").thread.clone();
+        (ledger.lines.len(), ledger.unaccounted.0)
+    };
+    assert_eq!(open(&record), (1, 1.0));
+    for stack in &mut record.stacks {
+        for frame in &mut stack.frames {
+            frame.function = frame.function.replace("runtime.", "other.");
+        }
+    }
+    let (lines, unaccounted) = open(&record);
+    assert!(lines > 1 && unaccounted < 1.0, "{lines} lines, {unaccounted} of it open");
+}

@@ -10,7 +10,7 @@ use kneepoint_vocab::findings::{
     Altered, CauseKind, Charge, Estimate, Findings, LineKind, LockRow, LockTable, Name, NoTwin,
     Undetermined,
 };
-use kneepoint_vocab::{Cores, Count, Fact, Level, Ratio, Seconds, ThreadRole};
+use kneepoint_vocab::{Cores, Count, Fact, Level, PerSecond, Ratio, Seconds, ThreadRole};
 
 /// Five visits to a lock of two thirds of a core's work, with sleeping and waking.
 const LOCKED: &str = r#"
@@ -238,20 +238,47 @@ fn a_twin_calibrated_from_a_run_forecasts_what_the_true_one_does() {
     let ratio = |part: f64| Ratio(part * brought);
     let ratio = Estimate { value: ratio(1.0), low: ratio(0.97), high: ratio(1.03) };
     let tried = Tried { level: at(8), ratio };
-    let near = oracle.ask_tried(at(8), &tried).expect("an answer");
-    let far = oracle.ask_tried(at(16), &tried).expect("an answer");
+    let as_it_is = |clients| Asked { level: at(clients), changes: Vec::new() };
+    let near = oracle.ask_tried(&as_it_is(8), &tried).expect("an answer");
+    let far = oracle.ask_tried(&as_it_is(16), &tried).expect("an answer");
     assert!((near.ratio.0 / brought - 1.0).abs() < 1e-9, "{near:?} {brought}");
     let truth = truth(&gone, at(16));
     assert!(far.low.0 < truth && truth < far.high.0, "{far:?} {truth}");
     assert!(far.high.0 / far.low.0 > near.high.0 / near.low.0, "{near:?} {far:?}");
     let none = Estimate { low: Ratio(0.0), ..ratio };
-    assert!(oracle.ask_tried(at(8), &Tried { ratio: none, ..tried }).is_err());
+    assert!(oracle.ask_tried(&as_it_is(8), &Tried { ratio: none, ..tried }).is_err());
     let far = Asked { level: Level { clients: 8192, cores: 4 }, changes: Vec::new() };
     let said = oracle.ask(&far).expect_err("too far");
     let NoTwin::ManyClients { clients: 8192, measured, times: 8 } = said else {
         panic!("{said:?}")
     };
     assert!(measured < 1024, "{measured}");
+}
+
+/// What takes a lock's place costs something itself: one client shows that, the twin the rest.
+#[test]
+fn what_takes_the_place_of_a_lock_is_forecast_from_what_one_client_makes_of_it() {
+    let seen = Observed::of(&analysed(LOCKED, &[1, 2, 4, 8])).expect("enough was seen");
+    let twin = calibrate(&seen, 3, 2).expect("calibrated");
+    let mut oracle = Oracle::new(&twin, 3, 2).expect("usable");
+    let real = Twin::parse(LOCKED).expect("valid");
+    let gone = real.with(&Change::Without("table".to_owned())).expect("there");
+    let other = gone.with(&Change::Speed(1.4)).expect("a speed");
+    let at = |clients| Level { clients, cores: 4 };
+    let brought = |clients| truth(&other, at(clients)) / truth(&real, at(clients));
+    let alone = brought(1);
+    let ratio =
+        Estimate { value: Ratio(alone), low: Ratio(0.98 * alone), high: Ratio(1.02 * alone) };
+    let tried = Tried { level: at(1), ratio };
+    let changes = vec![Change::Without(seen.locks[0].name.clone())];
+    for clients in [4, 8, 16] {
+        let asked = Asked { level: at(clients), changes: changes.clone() };
+        let said = oracle.ask_tried(&asked, &tried).expect("an answer");
+        let measured = brought(clients);
+        assert!(measured > 1.5 * alone, "the lock is most of it: {measured} {alone}");
+        assert!((said.ratio.0 / measured).ln().abs() < 0.15, "{said:?} {measured}");
+        assert!(said.ratio_low.0 < measured && measured < said.ratio_high.0, "{said:?} {measured}");
+    }
 }
 
 #[test]
@@ -355,6 +382,32 @@ fn a_spin_lock_gone_takes_with_it_what_it_costs_elsewhere() {
         / truth(&spun, gone.level);
     assert!((gone.ratio.0 / gain).ln().abs() < 0.12, "{gone:?}, truth {gain}");
     assert!(gone.ratio_low.0 < 0.5 * (1.0 + gain), "its own part alone is possible: {gone:?}");
+}
+
+/// A lock that who comes later finds free costs the CPU of taking it on several cores: it is asked
+/// for by its name as others are, and bounds more cores.
+#[test]
+fn a_lock_that_nobody_waits_for_long_is_asked_for_as_others_are() {
+    let spun = Twin::parse(SPUN).expect("valid");
+    let two = |clients| Level { clients, cores: 2 };
+    let mut findings = analyse(&record(&spun, &[1, 2, 4].map(two), &how()).expect("simulated"));
+    let first = &mut findings.causes[0];
+    first.kind = CauseKind::Lock;
+    first.waits =
+        Some(Estimate { value: PerSecond(9.0), low: PerSecond(8.0), high: PerSecond(10.0) });
+    let name = first.name.to_string();
+    let seen = Observed::of(&findings).expect("enough was seen");
+    assert!(seen.locks.is_empty() && seen.contended.is_some(), "{seen:?}");
+    let twin = calibrate(&seen, 3, 2).expect("calibrated");
+    let mut oracle = Oracle::new(&twin, 3, 2).expect("usable");
+    let asked = Asked { level: two(4), changes: vec![Change::Without(name)] };
+    let said = oracle.ask(&asked).expect("an answer");
+    let gain = truth(&spun.with(&Change::Without("table".to_owned())).expect("there"), two(4))
+        / truth(&spun, two(4));
+    assert!((said.ratio.0 / gain).ln().abs() < 0.12, "{said:?}, truth {gain}");
+    let all = next(&findings, 2).what_if;
+    let first = all.iter().find(|it| it.first_cause).expect("the first cause").forecast;
+    assert!((first.ratio.0 / said.ratio.0).ln().abs() < 0.05, "{first:?} {said:?}");
 }
 
 /// Calibrates a twin of a run whose clients wait for no lock that anyone may take. It forecasts

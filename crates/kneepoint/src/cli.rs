@@ -177,6 +177,10 @@ pub(crate) struct RunArgs {
     /// Client levels, e.g. `1,2,1C,4C`; C stands for the number of cores
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) levels: Option<Vec<LevelSpec>>,
+    /// The level at which variants are tried, one of the sweep's [default: the recipe's, 2C for a
+    /// command]
+    #[arg(long, value_name = "CLIENTS")]
+    pub(crate) try_at: Option<LevelSpec>,
     /// Give the system these numbers of cores in turn, e.g. `1,2,4`: the second axis
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cores: Option<Vec<u32>>,
@@ -221,13 +225,14 @@ pub(crate) struct RunArgs {
 }
 
 /// What a run that goes on has from its beginning.
-const NOT_WITH_RESUME: [&str; 14] = [
+const NOT_WITH_RESUME: [&str; 15] = [
     "recipe",
     "command",
     "variant",
     "cross",
     "against",
     "levels",
+    "try_at",
     "cores",
     "generator_cores",
     "precision",

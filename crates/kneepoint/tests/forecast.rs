@@ -156,6 +156,14 @@ fn a_variant_is_forecast_by_what_it_brought() {
     let far = json(&asked(&["4", "--variant", "sqlite-private-cache"]));
     let wide = |said: &Value| own(said, "ratio_high") / own(said, "ratio_low");
     assert!(wide(&far) > wide(&said), "{far}");
+    let both = json(&asked(&["2", "--variant", "private", "--without", "BtreeEnter"]));
+    let same = own(&both, "ratio") / own(&said, "ratio");
+    assert!((same - 1.0).abs() < 1e-9, "where it was tried, it brings what it brought: {both}");
+    let lock = own(&json(&asked(&["4", "--without", "BtreeEnter"])), "ratio");
+    let both = json(&asked(&["4", "--variant", "private", "--without", "BtreeEnter"]));
+    let there = own(&json(&asked(&["2", "--without", "BtreeEnter"])), "ratio");
+    let rest = own(&said, "ratio") / there;
+    assert!((own(&both, "ratio") / (lock * rest) - 1.0).abs() < 1e-9, "{both}");
     for (name, why) in [("sqlite", "give more of it"), ("nothing", "no variant is called")] {
         let refused = String::from_utf8(asked(&["2", "--variant", name]).stderr).expect("text");
         assert!(refused.lines().count() == 1 && refused.contains(why), "{refused}");

@@ -11,6 +11,8 @@ pub struct RunOptions {
     pub recipe: Recipe,
     /// Levels instead of the recipe's.
     pub levels: Option<Vec<LevelSpec>>,
+    /// Level at which variants are tried instead of the recipe's.
+    pub try_at: Option<LevelSpec>,
     /// Numbers of cores to give the system, in turn; all of them where absent.
     pub cores: Option<Vec<u32>>,
     /// Cores that only the load generator uses, 0 to share those of the system; by rule where

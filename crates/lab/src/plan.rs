@@ -65,7 +65,10 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         warm_up: None,
         census: budget >= CENSUS_FROM,
         seed: options.seed.unwrap_or_else(fresh_seed),
-        focus: focus(&levels, recipe.focus.resolve(cores), cores),
+        focus: match options.try_at {
+            Some(wanted) => wanted_focus(&levels, wanted.resolve(cores), cores)?,
+            None => focus(&levels, recipe.focus.resolve(cores), cores),
+        },
         levels,
         variants: recipe.variants().into_iter().map(|variant| variant.plan).collect(),
         sweep_variants: recipe.sweep_treatments.iter().map(|one| VariantId::new(&one.id)).collect(),
@@ -91,6 +94,19 @@ pub fn plan(options: &RunOptions, cores: u32) -> Result<Plan> {
         Some(published) => as_published(options, own, published, &axis),
         None => Ok(own),
     }
+}
+
+/// The level at which the caller wants variants tried.
+fn wanted_focus(levels: &[Level], clients: u32, cores: u32) -> Result<Level> {
+    let wanted = Level { clients, cores };
+    let here = levels.iter().filter(|level| level.cores == cores);
+    let all: Vec<String> = here.map(|level| level.clients.to_string()).collect();
+    ensure!(
+        levels.contains(&wanted),
+        "--try-at {clients} is no level of the sweep: it has {} clients",
+        all.join(", ")
+    );
+    Ok(wanted)
 }
 
 /// The level that was asked for or, since one that the sweep leaves out would have no ledger, the
@@ -272,6 +288,7 @@ pub(crate) mod tests {
         RunOptions {
             recipe: Recipe::named(recipe).unwrap(),
             levels: None,
+            try_at: None,
             cores: None,
             generator_cores: None,
             seed: Some(1),
@@ -316,6 +333,20 @@ pub(crate) mod tests {
         let settle = |recipe: &str| plan(&options(recipe), 2).unwrap().settle;
         assert_eq!(settle("mariadb-oltp-ro"), Nanos::from_millis(3000));
         assert_eq!(settle("sqlite-shared-cache"), Nanos(0));
+    }
+
+    #[test]
+    fn variants_are_tried_where_the_caller_wants_if_that_is_a_level() {
+        let at = |clients| RunOptions {
+            try_at: Some(LevelSpec::Clients(clients)),
+            ..options("sqlite-shared-cache")
+        };
+        assert_eq!(plan(&at(1), 2).unwrap().focus, Level { clients: 1, cores: 2 });
+        let refused = plan(&at(7), 2).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("--try-at 7 is no level of the sweep: it has 1, 2"),
+            "{refused}"
+        );
     }
 
     #[test]

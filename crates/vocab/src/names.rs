@@ -235,6 +235,8 @@ pub struct Parking {
     pub scheduler: Vec<String>,
     /// Functions whose work is no scheduling for anybody.
     pub apart: Vec<String>,
+    /// Functions that show a thread which runs whatever task comes next.
+    pub workers: Vec<String>,
     /// Whether only those who wake such a thread tell what it waited for.
     pub by_wakers: bool,
     /// Whether a primitive tells enough where its caller has no name.

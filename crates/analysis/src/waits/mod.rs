@@ -16,6 +16,7 @@ pub(crate) mod requests;
 pub(crate) mod runtimes;
 pub(crate) mod seen;
 pub(crate) mod serial;
+mod tasks;
 mod union;
 mod unsampled;
 pub(crate) mod wait_work;

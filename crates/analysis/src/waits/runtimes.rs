@@ -25,6 +25,7 @@ use crate::frames::stacks::Stacks;
 use crate::number::{count, quotient};
 use crate::waits::outside::{Outside, Polled, polled_parts};
 use crate::waits::parking::{cut, parked, polls_for_tasks, stands_for};
+use crate::waits::tasks;
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::units::Nanos;
 use kneepoint_vocab::{
@@ -34,8 +35,16 @@ use kneepoint_vocab::{
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The record with every wait at a parking place told by what it was for, as far as stacks tell.
+/// The record with every wait at a parking place told by what it was for, as far as stacks tell,
+/// and without clients among threads that tasks share.
 pub(crate) fn told(record: &RunRecord) -> Cow<'_, RunRecord> {
+    match tasks::shared(record) {
+        Cow::Borrowed(record) => waits_told(record),
+        Cow::Owned(record) => Cow::Owned(waits_told(&record).into_owned()),
+    }
+}
+
+fn waits_told(record: &RunRecord) -> Cow<'_, RunRecord> {
     let stacks = Stacks::new(&record.stacks, Catalogue::with(&record.plan.names));
     if !record.stacks.iter().any(|stack| parked(stacks.known, &stack.frames).is_some()) {
         return Cow::Borrowed(record);

@@ -106,8 +106,10 @@ pub(crate) struct PredictArgs {
     /// What if all cores were faster, e.g. `1.1`
     #[arg(long, value_name = "FACTOR", value_parser = parse_speed)]
     pub(crate) speed: Option<f64>,
-    /// Continue the curve of a variant that the sweep measured too; part of its name is enough
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["without", "split", "lock", "speed"])]
+    /// With a variant that the run tried; part of its name is enough. One that takes the place of a
+    /// lock: with `--without LOCK`, tried at one client (`run --try-at 1`). What it costs itself is
+    /// known then, and what it brings to more clients is the twin's
+    #[arg(long, value_name = "NAME")]
     pub(crate) variant: Option<String>,
     /// Print JSON
     #[arg(long)]

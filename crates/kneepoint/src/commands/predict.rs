@@ -55,6 +55,7 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<u8> {
     let changes = args.changes();
     let by_twin = by_twin(&findings, &levels, &changes, variant.as_ref());
     let by_curve = match &variant {
+        _ if !changes.is_empty() => Err(anyhow!("a curve does not say what a change brings")),
         Some(Variant { curve: None, label, .. }) => {
             Err(anyhow!("{} was tried at one level, which is no curve", print::inert(label)))
         }
@@ -63,8 +64,7 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<u8> {
             findings.by_cores = own.by_cores.clone();
             by_curve(&findings, &levels)?
         }
-        None if changes.is_empty() => by_curve(&findings, &levels)?,
-        None => Err(anyhow!("a curve does not say what a change brings")),
+        None => by_curve(&findings, &levels)?,
     };
     if let (Err(curve), Err(twin)) = (&by_curve, &by_twin) {
         if changes.is_empty() {
@@ -86,22 +86,14 @@ pub(crate) fn predict(args: &PredictArgs) -> Result<u8> {
         };
         print::out(&(serde_json::to_string_pretty(&printed)? + "\n"))?;
     } else {
-        let label = variant.as_ref().map(|it| it.label.as_str());
-        let mut text = heading(&findings, label, measured, points.len());
+        let mut text = heading(&findings, variant.as_ref(), measured, points.len());
         match &by_curve {
             Ok(forecasts) => text.push_str(&table(forecasts)),
             Err(_) if !changes.is_empty() => {}
             Err(why) => text.push_str(&print::hanging("by the curve: ", 2, &format!("{why}\n"))),
         }
         match &by_twin {
-            Ok(twin) => {
-                text.push_str(&twin_table(twin, !changes.is_empty() || variant.is_some()));
-                if let Some(tried) = variant.as_ref().and_then(|it| it.tried) {
-                    let (ratio, clients) = (tried.ratio.value, tried.level.clients);
-                    let ratio = number::plain_factor(ratio);
-                    let _ = writeln!(text, "assumed: it keeps the {ratio} of {clients} clients");
-                }
-            }
+            Ok(twin) => text.push_str(&twins(twin, !changes.is_empty(), variant.as_ref())),
             Err(why) => text.push_str(&print::hanging("by a twin: ", 2, &format!("{why}\n"))),
         }
         if !findings.trustworthy {
@@ -152,9 +144,10 @@ fn by_twin(
         changes.iter().map(|change| named(&twin.observed, change)).collect::<Result<_>>()?;
     let workers = super::calibrate::workers();
     let mut oracle = Oracle::new(&twin, findings.protocol.seed, workers).map_err(none)?;
+    let asked = |level: Level| Asked { level, changes: changes.clone() };
     let mut ask = |&level: &Level| match &tried {
-        Some(tried) => oracle.ask_tried(level, tried),
-        None => oracle.ask(&Asked { level, changes: changes.clone() }),
+        Some(tried) => oracle.ask_tried(&asked(level), tried),
+        None => oracle.ask(&asked(level)),
     };
     let forecasts = levels.iter().map(&mut ask).collect::<Result<_, _>>().map_err(none)?;
     let residuals = twin.residuals.clone();
@@ -201,29 +194,32 @@ fn variant_of(findings: &Findings, name: &str) -> Result<Variant> {
     })
 }
 
-/// The change with the lock's whole name, where part of it was given.
+/// The change with the lock's whole name, where part of it was given. What costs CPU alone can be
+/// away, but neither split nor of another kind.
 fn named(seen: &Observed, change: &Change) -> Result<Change> {
-    let whole = |part: &str| {
-        let all: Vec<&str> = seen.locks.iter().map(|lock| lock.name.as_str()).collect();
-        let like: Vec<&str> = all.iter().copied().filter(|name| name.contains(part)).collect();
-        match (all.iter().find(|name| **name == part), &like[..]) {
-            (Some(name), _) => Ok((*name).to_owned()),
-            (None, [name]) => Ok((*name).to_owned()),
-            (None, []) if all.is_empty() => {
-                Err(anyhow!("no lock costs this run enough to be in its twin"))
-            }
-            (None, []) => {
-                Err(anyhow!("no lock is called `{part}`; the twin has {}", all.join(", ")))
-            }
-            (None, some) => Err(anyhow!("`{part}` may be {}: give more of it", some.join(" or "))),
-        }
-    };
+    let locks: Vec<&str> = seen.locks.iter().map(|lock| lock.name.as_str()).collect();
+    let of_cpu = seen.cpu.iter().map(|cause| cause.name.as_str());
+    let all: Vec<&str> = locks.iter().copied().chain(of_cpu).collect();
     Ok(match change {
-        Change::Without(lock) => Change::Without(whole(lock)?),
-        Change::Split(lock, parts) => Change::Split(whole(lock)?, *parts),
-        Change::Kind(lock, kind) => Change::Kind(whole(lock)?, *kind),
+        Change::Without(cause) => Change::Without(whole("cause", cause, &all)?),
+        Change::Split(lock, parts) => Change::Split(whole("lock", lock, &locks)?, *parts),
+        Change::Kind(lock, kind) => Change::Kind(whole("lock", lock, &locks)?, *kind),
         Change::Speed(_) | Change::Uncrowded => change.clone(),
     })
+}
+
+/// The one whose name this is, or the only one whose name holds it.
+fn whole(what: &str, part: &str, all: &[&str]) -> Result<String> {
+    let like: Vec<&str> = all.iter().copied().filter(|name| name.contains(part)).collect();
+    match (all.iter().find(|name| **name == part), &like[..]) {
+        (Some(name), _) => Ok((*name).to_owned()),
+        (None, [name]) => Ok((*name).to_owned()),
+        (None, []) if all.is_empty() => {
+            Err(anyhow!("no {what} costs this run enough to be in its twin"))
+        }
+        (None, []) => Err(anyhow!("no {what} is called `{part}`; the twin has {}", all.join(", "))),
+        (None, some) => Err(anyhow!("`{part}` may be {}: give more of it", some.join(" or "))),
+    }
 }
 
 fn known(point: &CurvePoint) -> Measured {
@@ -252,8 +248,9 @@ fn curve(findings: &Findings, cores: u32) -> Curve {
     }
 }
 
-fn heading(findings: &Findings, variant: Option<&str>, cores: u32, levels: usize) -> String {
-    let variant = variant.map_or_else(String::new, |label| format!(", {}", print::inert(label)));
+fn heading(findings: &Findings, variant: Option<&Variant>, cores: u32, levels: usize) -> String {
+    let label = |variant: &Variant| format!(", {}", print::inert(&variant.label));
+    let variant = variant.map_or_else(String::new, label);
     format!(
         "{}{variant}   {levels} levels measured on {cores} cores   {}/s, intervals of 90 %\n\n",
         print::inert(&findings.recipe),
@@ -281,6 +278,17 @@ fn row(level: Level, throughput: PerSecond, low: PerSecond, high: PerSecond) -> 
     let interval = format!("{} – {}", number::plain_rate(low), number::plain_rate(high));
     let forecast = number::plain_rate(throughput);
     format!("{:>7} {:>6} {forecast:>10}  {interval:<16}", level.clients, level.cores)
+}
+
+/// Forecasts by the twin, and what is assumed of a variant that was tried.
+fn twins(twin: &ByTwin, changed: bool, variant: Option<&Variant>) -> String {
+    let mut text = twin_table(twin, changed || variant.is_some());
+    if let Some(tried) = variant.and_then(|it| it.tried) {
+        let (ratio, clients) = (number::plain_factor(tried.ratio.value), tried.level.clients);
+        let beside = if changed { ", but for what the changes bring" } else { "" };
+        let _ = writeln!(text, "assumed: it keeps the {ratio} of {clients} clients{beside}");
+    }
+    text
 }
 
 /// Forecasts by the twin; with changes, over the system as it is.

@@ -83,6 +83,7 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
             ("--variant", !args.variant.is_empty()),
             ("--cross", !args.cross.is_empty()),
             ("--against", args.against.is_some()),
+            ("--try-at", args.try_at.is_some()),
         ];
         for (option, given) in given {
             if given {
@@ -112,6 +113,7 @@ fn options(args: &RunArgs, host: &Host) -> Result<RunOptions> {
     Ok(RunOptions {
         recipe,
         levels: args.levels.clone(),
+        try_at: args.try_at,
         cores: args.cores.clone(),
         generator_cores: args.generator_cores,
         seed: args.seed,

@@ -97,10 +97,8 @@ impl<'a> Oracle<'a> {
     /// # Errors
     /// A level too far away, a change that cannot be made.
     pub fn ask(&mut self, asked: &Asked) -> Result<TwinForecast, NoTwin> {
-        // Whether the CPU that crowding adds goes with the lock is not known: both are tried.
-        // A cause pays for the CPU that its waits bring, so that it goes is the better guess.
-        let eased = || asked.changes.iter().cloned().chain([Change::Uncrowded]).collect();
-        self.answer(asked, without(asked).then(eased))
+        let (changes, guess) = as_understood(&self.of.observed, &asked.changes);
+        self.answer(&Asked { level: asked.level, changes }, guess)
     }
 
     /// What the twin answers, and how far that is from a better guess of what changes, where there
@@ -162,28 +160,42 @@ impl<'a> Oracle<'a> {
         self.ask(&asked)
     }
 
-    /// What the twin answers for the system as it is, times what a variant brought where it was
-    /// tried. That it brings as much elsewhere is assumed: each doubling of clients or cores from
-    /// there may take away or add a quarter of it, which widens the interval.
+    /// What the twin answers, times what a variant brought where it was tried, beyond what the
+    /// changes bring there by themselves. That it brings as much elsewhere is assumed: each
+    /// doubling of clients or cores from there may take away or add a quarter of it, which widens
+    /// the interval. With a lock that the variant replaces among the changes, tried at one client,
+    /// the variant's part is what it costs itself, where nobody waits.
     ///
     /// # Errors
     /// As [`Oracle::ask`]; a ratio that is none.
-    pub fn ask_tried(&mut self, level: Level, tried: &Tried) -> Result<TwinForecast, NoTwin> {
+    pub fn ask_tried(&mut self, asked: &Asked, tried: &Tried) -> Result<TwinForecast, NoTwin> {
         let Estimate { value, low, high, .. } = tried.ratio;
         if !(low.0 > 0.0 && value.0.is_finite() && high.0.is_finite()) {
             return Err(NoTwin::NoRatio);
         }
-        let plain = self.ask(&Asked { level, changes: Vec::new() })?;
+        let plain = self.ask(asked)?;
+        let (known, unsure) = self.known_there(asked, tried.level)?;
+        let rest = value.0 / known;
+        let level = asked.level;
         let doublings = |a: u32, b: u32| (f64::from(a) / f64::from(b)).log2().abs();
         let far = doublings(level.clients, tried.level.clients)
             + doublings(level.cores, tried.level.cores);
         let own = (high.0 / low.0).ln() / (2.0 * Z_95);
-        let elsewhere = (far * DOUBLING).hypot(far.sqrt() * ELSEWHERE * value.0.ln().abs());
-        let added = Z * own.hypot(elsewhere);
+        let elsewhere = (far * DOUBLING).hypot(far.sqrt() * ELSEWHERE * rest.ln().abs());
+        let added = (Z * own.hypot(elsewhere)).hypot(unsure);
         let wide = (plain.high.0 / plain.throughput.0).ln().hypot(added);
         let narrow = (plain.ratio_high.0 / plain.ratio.0).ln().hypot(added);
-        let (throughput, ratio) = (plain.throughput.0 * value.0, plain.ratio.0 * value.0);
+        let (throughput, ratio) = (plain.throughput.0 * rest, plain.ratio.0 * rest);
         Ok(forecast(level, (throughput, wide), (ratio, narrow)))
+    }
+
+    /// What the changes bring by themselves at a level, and how far the logarithm of that is sure.
+    fn known_there(&mut self, asked: &Asked, level: Level) -> Result<(f64, f64), NoTwin> {
+        if asked.changes.is_empty() {
+            return Ok((1.0, 0.0));
+        }
+        let there = self.ask(&Asked { level, changes: asked.changes.clone() })?;
+        Ok((there.ratio.0, (there.ratio_high.0 / there.ratio.0).ln()))
     }
 
     /// Throughput that each of these twins gives, the best first, with the changes: its mean over
@@ -239,10 +251,37 @@ fn near(seen: &Observed, asked: &Asked) -> Result<(), NoTwin> {
     Ok(())
 }
 
-/// Whether locks go and nothing is known of the CPU that goes with them.
-fn without(asked: &Asked) -> bool {
-    let is_known = asked.changes.iter().any(|change| matches!(change, Change::Speed(_)));
-    !is_known && asked.changes.iter().any(|change| matches!(change, Change::Without(_)))
+/// Changes as the twin understands them, and a better guess where locks go and nothing is known of
+/// the CPU that goes with them. What costs CPU alone is no lock of the twin: its part is saved.
+/// Whether the CPU that crowding adds goes with a lock is not known: both are tried. A cause pays
+/// for the CPU that its waits bring, so that it goes is the better guess.
+fn as_understood(seen: &Observed, asked: &[Change]) -> (Vec<Change>, Option<Vec<Change>>) {
+    let of_cpu = |name: &String| seen.cpu.iter().find(|cause| cause.name == *name);
+    let (mut plain, mut guess) = (Vec::new(), Vec::new());
+    let is_known = asked.iter().any(|change| matches!(change, Change::Speed(_)));
+    let mut eases = false;
+    for change in asked {
+        let cause = match change {
+            Change::Without(name) => of_cpu(name),
+            _ => None,
+        };
+        match cause {
+            Some(cause) => {
+                plain.push(saved(cause.part.0));
+                if !cause.contends {
+                    guess.push(saved(cause.part.0));
+                }
+                eases |= cause.contends;
+            }
+            None => {
+                plain.push(change.clone());
+                guess.push(change.clone());
+                eases |= matches!(change, Change::Without(_));
+            }
+        }
+    }
+    guess.push(Change::Uncrowded);
+    (plain, (eases && !is_known).then_some(guess))
 }
 
 /// What the twin says to the usual cures at a level: each lock gone, split, of another kind, the
@@ -265,7 +304,11 @@ pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>,
         }
     }
     for cause in &seen.cpu {
-        wanted.push(Altered::Saved { cause: cause.name.clone() });
+        let name = cause.name.clone();
+        wanted.push(match cause.is_lock {
+            true => Altered::Without { lock: name },
+            false => Altered::Saved { cause: name },
+        });
     }
     wanted.push(Altered::Faster { factor: Ratio(FASTER) });
     wanted.push(Altered::Cores { cores: 2 * seen.cores });

@@ -116,6 +116,8 @@ pub struct Library {
 /// A cause that is CPU of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuCause {
+    /// Whether it is a lock, which nobody waits for long.
+    pub is_lock: bool,
     /// Its name.
     pub name: String,
     /// Its part of the CPU at the level where causes are ranked.
@@ -166,7 +168,7 @@ impl Observed {
         if pairs.len() < 2 {
             return Err(NoTwin::FewLevels);
         }
-        if pairs.iter().any(|(_, ledger)| part(ledger, &[LineKind::Unaccounted]) > 0.5) {
+        if pairs.iter().any(|(_, ledger)| is_shared(ledger)) {
             return Self::of_shared(findings, &pairs);
         }
         let taken = locks_of(findings, &pairs, cores);
@@ -371,6 +373,22 @@ fn blocked_for(ledger: &LevelLedger, cause: &Cause) -> Ratio {
     Ratio((blocked / ledger.thread.per_operation.0).clamp(0.0, 1.0))
 }
 
+/// Whether clients share threads, whose waits are then nobody's.
+fn is_shared(ledger: &LevelLedger) -> bool {
+    part(ledger, &[LineKind::Unaccounted]) > 0.5
+}
+
+fn is_lock(cause: &Cause) -> bool {
+    matches!(cause.kind, CauseKind::Lock | CauseKind::KernelLock)
+}
+
+/// Whether nobody waits for a lock for long at any level: what it costs is CPU, of taking it and
+/// giving it back on several cores.
+fn is_brief(findings: &Findings, cause: &Cause) -> bool {
+    let waited = |ledger: &LevelLedger| blocked_for(ledger, cause).0 > WAITED;
+    is_lock(cause) && !findings.ledgers.iter().any(|it| is_shared(it) || waited(it))
+}
+
 /// Causes that are locks, as far as they are worth one, and locks that were counted and would be
 /// full on more cores.
 fn locks_of<'a>(
@@ -378,12 +396,11 @@ fn locks_of<'a>(
     pairs: &[(&CurvePoint, &LevelLedger)],
     cores: u32,
 ) -> Vec<Taken<'a>> {
-    let waited = |ledger: &LevelLedger, cause: &Cause| blocked_for(ledger, cause).0 > WAITED;
-    let is_lock = |cause: &&Cause| {
-        matches!(cause.kind, CauseKind::Lock | CauseKind::KernelLock)
+    let is_waited_for = |cause: &&Cause| {
+        is_lock(cause)
             && cause.share.value.0 > WORTH
             && cause.waits.is_some()
-            && findings.ledgers.iter().any(|ledger| waited(ledger, cause))
+            && !is_brief(findings, cause)
     };
     let row_of = |cause: &Cause| {
         findings.locks.iter().flat_map(|table| &table.rows).find(|row| is(row, cause))
@@ -397,7 +414,7 @@ fn locks_of<'a>(
         stage: None,
     };
     let mut all: Vec<Taken<'_>> =
-        findings.causes.iter().filter(is_lock).take(LOCKS).map(of_cause).collect();
+        findings.causes.iter().filter(is_waited_for).take(LOCKS).map(of_cause).collect();
     let demand = pairs.iter().map(|(point, ledger)| busy(ledger).0 / point.throughput.value.0);
     let room = demand.fold(f64::INFINITY, f64::min) / (FULL_ON * f64::from(cores));
     let rows = findings.locks.iter().flat_map(|table| &table.rows);
@@ -465,15 +482,18 @@ fn counted(row: &LockRow) -> Option<CountedLock> {
 
 /// Causes that are CPU of an operation, and their part of the cores that work.
 fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<CpuCause> {
-    let is_cpu = |cause: &&Cause| {
+    let of_cpu = |cause: &Cause| {
         matches!(cause.kind, CauseKind::Kernel | CauseKind::Function | CauseKind::Generator)
-            && cause.share.value.0 > WORTH
+    };
+    let is_cpu = |cause: &&Cause| {
+        (of_cpu(cause) || is_brief(findings, cause)) && cause.share.value.0 > WORTH
     };
     let all = findings.causes.iter().filter(is_cpu).take(CPU_CAUSES);
     all.map(|cause| CpuCause {
         name: cause.name.to_string(),
         part: Ratio(cause.lost.value.0 / busy.0.max(1e-9)),
-        contends: code(cause).is_some(),
+        contends: code(findings, cause).is_some(),
+        is_lock: is_lock(cause),
     })
     .collect()
 }
@@ -484,10 +504,11 @@ fn cpu_causes(findings: &Findings, busy: Cores) -> Vec<CpuCause> {
 fn contended(findings: &Findings, levels: &[ObservedLevel]) -> Option<Contended> {
     let cores = most_cores(findings);
     let lost = |cause: &Cause| cause.lost.value.0;
-    let causes: Vec<&Cause> = findings.causes.iter().filter(|it| code(it).is_some()).collect();
+    let causes: Vec<&Cause> =
+        findings.causes.iter().filter(|it| code(findings, it).is_some()).collect();
     let most = causes.iter().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
     // What is changed between a look and the next is held, as by who spins.
-    let moved = !matches!(code(most)?, CodeKind::Spin | CodeKind::Retry);
+    let moved = !matches!(code(findings, most)?, CodeKind::Spin | CodeKind::Retry);
     let least = levels.iter().map(|it| it.demand.0).fold(f64::INFINITY, f64::min);
     let extra = |level: &ObservedLevel| level.demand.0 / least - 1.0;
     let focus = levels.iter().find(|it| it.clients == findings.focus.clients)?;
@@ -498,12 +519,13 @@ fn contended(findings: &Findings, levels: &[ObservedLevel]) -> Option<Contended>
     (cores > 1 && extra > LEAST_EXTRA).then(|| Contended::fitted(extra, moved, cores))
 }
 
-/// What the instructions of a cause do. Nobody sleeps for a spin lock of the kernel.
-fn code(cause: &Cause) -> Option<CodeKind> {
+/// What the instructions of a cause do. Nobody sleeps for a spin lock of the kernel, nor for one
+/// that is held so briefly that who comes later finds it free.
+fn code(findings: &Findings, cause: &Cause) -> Option<CodeKind> {
     match &cause.evidence.charge {
         Charge::Wait { wait } => {
             let spins = cause.waits.is_none() && wait.work.is_some_and(|work| work.spins);
-            spins.then_some(CodeKind::Spin)
+            (spins || is_brief(findings, cause)).then_some(CodeKind::Spin)
         }
         charge => charge.code(),
     }

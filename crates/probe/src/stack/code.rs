@@ -10,7 +10,6 @@ use iced_x86::{
 };
 use kneepoint_vocab::CodeKind;
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 /// A loop of more bytes does more than wait.
 const LONGEST_LOOP: u64 = 256;
@@ -31,7 +30,7 @@ pub(super) fn kind_of(bytes: &[u8], start: u64, address: u64) -> CodeKind {
         return CodeKind::Other;
     };
     let mut look = InstructionInfoFactory::new();
-    if loops_around(&code, address).any(|body| waits(&code[body], &mut look)) {
+    if loops_around(&code, address).any(|body| waits(&body, &mut look)) {
         return CodeKind::Spin;
     }
     let latest = &code[at.saturating_sub(1)..=at];
@@ -68,16 +67,19 @@ pub(super) fn ends_with_a_call(bytes: &[u8]) -> bool {
     relative || [2, 3, 4, 6, 7].into_iter().any(indirect)
 }
 
-/// Short loops that hold `address`: from the target of a jump back to the jump.
-fn loops_around(code: &[Instruction], address: u64) -> impl Iterator<Item = Range<usize>> {
+/// Short loops that hold `address`, each with what comes back to its begin: between that and the
+/// jump back may stand how the function ends where the wait does.
+fn loops_around(code: &[Instruction], address: u64) -> impl Iterator<Item = Vec<Instruction>> {
     let jumps = code.iter().enumerate().filter(move |(_, one)| {
         let (from, to) = (one.ip(), one.near_branch_target());
         is_jump(one) && to <= address && address <= from && from - to <= LONGEST_LOOP
     });
-    jumps.filter_map(|(last, jump)| {
+    jumps.filter_map(move |(last, jump)| {
         let target = jump.near_branch_target();
         let first = code[..=last].iter().position(|one| one.ip() == target)?;
-        Some(first..last + 1)
+        let within = |one: &&Instruction| leads_back(code, one.ip(), jump);
+        let body: Vec<Instruction> = code[first..=last].iter().filter(within).copied().collect();
+        body.iter().any(|one| one.ip() == address).then_some(body)
     })
 }
 
@@ -359,6 +361,20 @@ mod tests {
             0x90, 0xeb, 0xf7, 0xc3,
         ];
         assert_eq!(kinds(&bytes), [Spin, Spin, Spin, Spin, Spin, Spin, Spin, Spin, Other]);
+    }
+
+    #[test]
+    fn a_loop_around_the_end_of_its_function_spins() {
+        // mov %ecx,%eax; lock cmpxchg %edx,(%rbx); jne +2; pop %rbx; ret; pause; lea 1(%rsi),%eax;
+        // mov %eax,%esi; cmp %rdi,%rax; jb -22; ret
+        let bytes = [
+            0x89, 0xc8, 0xf0, 0x0f, 0xb1, 0x13, 0x75, 0x02, 0x5b, 0xc3, 0xf3, 0x90, 0x8d, 0x46, 1,
+            0x89, 0xc6, 0x48, 0x39, 0xf8, 0x72, 0xea, 0xc3,
+        ];
+        let found = kinds(&bytes);
+        assert_eq!(found[..3], [Spin; 3]);
+        assert_eq!(found[3..5].iter().filter(|it| **it == Spin).count(), 0, "{found:?}");
+        assert_eq!(found[5..10], [Spin; 5]);
     }
 
     #[test]
