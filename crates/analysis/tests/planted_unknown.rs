@@ -267,6 +267,26 @@ fn who_ends_a_poll_for_all_tasks_tells_what_it_was_for() {
 }
 
 #[test]
+fn who_sleeps_for_a_moment_before_it_looks_for_a_task_again_is_as_if_parked() {
+    let mut record = sleeping_tasks(true, Some(WaitReason::UserLock));
+    for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
+        let key = match fact {
+            Fact::Wait(wait) => Some(&mut wait.key),
+            Fact::Stack(stack) => stack.wait.as_mut(),
+            _ => None,
+        };
+        for key in key.into_iter().filter(|key| key.reason == WaitReason::Poll) {
+            key.reason = WaitReason::Timer;
+        }
+    }
+    let channel = idle_for(&record, "channel in main.give_back");
+    assert!(
+        (channel - 1.9).abs() < 0.02,
+        "all that parked threads and naps are charged with: {channel}"
+    );
+}
+
+#[test]
 fn tasks_that_wait_for_each_other_unseen_are_said_to() {
     let unseen = "unseen condition in tasks of Go";
     let serial = idle_for(&sleeping_tasks(false, None), unseen);
@@ -285,6 +305,28 @@ fn threads_that_run_whatever_task_comes_next_are_no_clients() {
         (ledger.lines.len(), ledger.unaccounted.0)
     };
     assert_eq!(open(&record), (1, 1.0));
+    for trial in &mut record.trials {
+        trial.facts.push(Fact::Task(TaskCpu {
+            owner: TaskOwner::System,
+            name: "app".to_owned(),
+            tid: 7,
+            cpu: Nanos::from_millis(980),
+            over: Nanos::from_millis(1000),
+        }));
+        let running = Nanos::from_millis(100);
+        trial.facts.push(Fact::ThreadTime(ThreadTime {
+            role: Some(ThreadRole::Client),
+            name: "app".to_owned(),
+            threads: 4,
+            running,
+            ..ThreadTime::default()
+        }));
+    }
+    let saturated = |record: &RunRecord| {
+        let is_it = |one: &CaveatReason| matches!(one, CaveatReason::SaturatedThread { .. });
+        says(&analyse(record), is_it)
+    };
+    assert!(!saturated(&record), "another thread may run what waits");
     for stack in &mut record.stacks {
         for frame in &mut stack.frames {
             frame.function = frame.function.replace("runtime.", "other.");
@@ -292,4 +334,6 @@ fn threads_that_run_whatever_task_comes_next_are_no_clients() {
     }
     let (lines, unaccounted) = open(&record);
     assert!(lines > 1 && unaccounted < 1.0, "{lines} lines, {unaccounted} of it open");
+    unknown(&mut record);
+    assert!(saturated(&record), "a thread of no runtime's is the only one that can");
 }

@@ -7,8 +7,8 @@ use kneepoint_model::recorded::record;
 use kneepoint_model::sweep::{Sweep, sweep};
 use kneepoint_model::twin::{Change, Twin};
 use kneepoint_vocab::findings::{
-    Altered, CauseKind, Charge, Estimate, Findings, LineKind, LockRow, LockTable, Name, NoTwin,
-    Undetermined,
+    Altered, CauseKind, Charge, Estimate, Findings, GainReason, LineKind, LockRow, LockTable, Name,
+    NoTwin, Superlinear, Undetermined,
 };
 use kneepoint_vocab::{Cores, Count, Fact, Level, PerSecond, Ratio, Seconds, ThreadRole};
 
@@ -253,6 +253,41 @@ fn a_twin_calibrated_from_a_run_forecasts_what_the_true_one_does() {
         panic!("{said:?}")
     };
     assert!(measured < 1024, "{measured}");
+}
+
+/// With one client cores sleep between operations, which takes longer than these.
+#[test]
+fn levels_that_leave_cores_asleep_calibrate_no_twin() {
+    let mut findings = analysed(LOCKED, &[1, 2, 4, 8]);
+    let slow = &mut findings.curve.points[0].throughput.value;
+    *slow = PerSecond(0.3 * slow.0);
+    let of = |findings: &Findings| Observed::of(findings).expect("enough was seen");
+    assert_eq!((of(&findings).levels[0].clients, of(&findings).awake), (1, None));
+    let at = |clients| Level { clients, cores: 4 };
+    let times = Estimate { value: Ratio(6.0), low: Ratio(5.0), high: Ratio(7.0) };
+    let step = |from, to, reason| Superlinear {
+        from: at(from),
+        to: at(to),
+        ratio: times,
+        clients: Ratio(2.0),
+        reason,
+        evidence: None,
+    };
+    findings.superlinear = vec![step(2, 4, GainReason::SleepingCores)];
+    assert_eq!(of(&findings).awake, None, "the first level is no part of it");
+    findings.superlinear = vec![step(1, 2, GainReason::Open)];
+    assert_eq!(of(&findings).awake, None, "nobody knows why");
+    findings.superlinear = vec![step(1, 2, GainReason::SleepingCores)];
+    let seen = of(&findings);
+    assert_eq!((seen.levels[0].clients, seen.awake), (2, Some(2)));
+    let twin = calibrate(&seen, 3, 2).expect("calibrated");
+    assert!(twin.error.0 < 0.08, "{:?}", twin.residuals);
+    assert!(twin.open.contains(&Undetermined::Asleep { from: 2 }), "{:?}", twin.open);
+    let mut oracle = Oracle::new(&twin, 3, 2).expect("usable");
+    let refused = oracle.ask(&Asked { level: at(1), changes: Vec::new() });
+    assert_eq!(refused, Err(NoTwin::Asleep { clients: 1, from: 2 }));
+    findings.curve.points.truncate(2);
+    assert_eq!(of(&findings).awake, None, "one level is too few");
 }
 
 /// What takes a lock's place costs something itself: one client shows that, the twin the rest.

@@ -174,6 +174,19 @@ fn what_fits_is_listed_and_tried() {
 }
 
 #[test]
+fn variants_are_tried_at_the_level_that_is_asked_for() {
+    let sandbox = Sandbox::new();
+    let dry = |at: &str| {
+        let words =
+            ["run", "--dry-run", "--levels", "1,2,4", "--try-at", at, "--variant", "x: A=1"];
+        sandbox.run(&[&words[..], &["--", "sleep", "{clients}"]].concat())
+    };
+    let one = dry("1");
+    assert!(one.out.contains("at 1 client:") && one.code == Some(0), "{one:?}");
+    dry("3").refused(1, &["--try-at 3 is no level of the sweep: it has 1, 2, 4 clients"]);
+}
+
+#[test]
 fn output_without_a_figure_is_an_error_that_shows_it() {
     let _alone = alone();
     let sandbox = Sandbox::new();

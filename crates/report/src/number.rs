@@ -169,6 +169,12 @@ pub fn plain_mean(value: Count) -> String {
     bare(value.get(), 1)
 }
 
+/// A whole number of things: `1 client`, `2 clients`.
+#[must_use]
+pub fn counted(number: u32, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A whole number with thin groups of three: `24 576`.
 #[must_use]
 pub fn count(value: u64) -> String {

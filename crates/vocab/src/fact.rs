@@ -34,7 +34,7 @@ pub enum ThreadRole {
 /// collector's own error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTime {
-    /// Their role.
+    /// Their role; none of those that whatever task comes next runs on.
     pub role: Option<ThreadRole>,
     /// Their name (`comm`).
     pub name: String,

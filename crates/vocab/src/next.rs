@@ -74,6 +74,13 @@ pub enum NoTwin {
         /// So many cores were measured.
         cores: u32,
     },
+    /// So few clients leave cores asleep, which a twin does not know.
+    Asleep {
+        /// So many were asked for.
+        clients: u32,
+        /// The fewest that keep the cores awake.
+        from: u32,
+    },
     /// The twin's text, a change or the simulation of it is wrong; that says why.
     Failed {
         /// In its own words.
@@ -95,6 +102,11 @@ impl NoTwin {
 pub enum Undetermined {
     /// How long an idle core takes to begin.
     Start,
+    /// What fewer clients bring, which leave cores asleep.
+    Asleep {
+        /// The fewest that keep them awake.
+        from: u32,
+    },
     /// How often an operation visits its locks.
     Visits,
     /// How long an operation holds a lock.

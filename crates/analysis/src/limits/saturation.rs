@@ -12,7 +12,8 @@ use kneepoint_vocab::{Fact, Level, TaskOwner, ThreadRole, TrialRecord};
 use std::collections::BTreeSet;
 
 /// Saturated threads at `level`, the busiest first. The system's client threads are none: each
-/// serves its client, and busy clients are what a measurement is for.
+/// serves its client, and busy clients are what a measurement is for; nor are those that run
+/// whatever task comes next, since another one may run it.
 pub(crate) fn saturated(
     instruments: &[LevelInstruments],
     level: Level,
@@ -22,7 +23,7 @@ pub(crate) fn saturated(
         .iter()
         .flat_map(|trial| &trial.facts)
         .filter_map(|fact| match fact {
-            Fact::ThreadTime(time) if time.role == Some(ThreadRole::Client) => {
+            Fact::ThreadTime(time) if time.role != Some(ThreadRole::Other) => {
                 Some(time.name.as_str())
             }
             _ => None,

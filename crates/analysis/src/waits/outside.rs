@@ -66,7 +66,7 @@ fn excess(alone: f64, polled: f64, clients: u32) -> f64 {
 /// Stacks of a wait, in nanoseconds of waiting.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Polled {
-    /// Those that poll for tasks,
+    /// Those that look for tasks,
     pub(super) for_tasks: f64,
     /// and all.
     pub(super) all: f64,
@@ -79,13 +79,21 @@ impl Polled {
 }
 
 /// The waits in which threads poll for tasks.
-pub(super) fn polled_parts(trial: &TrialRecord, stacks: &Stacks<'_>) -> BTreeMap<WaitKey, Polled> {
+fn polled_parts(trial: &TrialRecord, stacks: &Stacks<'_>) -> BTreeMap<WaitKey, Polled> {
+    parts_of(trial, |stack| polls_for_tasks(stacks, stack))
+}
+
+/// The waits in which threads look `for_tasks`.
+pub(super) fn parts_of(
+    trial: &TrialRecord,
+    for_tasks: impl Fn(&StackWeight) -> bool,
+) -> BTreeMap<WaitKey, Polled> {
     let mut waits: BTreeMap<WaitKey, Polled> = BTreeMap::new();
     for (key, stack) in trial.facts.iter().filter_map(of_no_object) {
         let polled = waits.entry(key.clone()).or_default();
         let weight = count(stack.weight.0.max(1));
         polled.all += weight;
-        if polls_for_tasks(stacks, stack) {
+        if for_tasks(stack) {
             polled.for_tasks += weight;
         }
     }

@@ -17,8 +17,17 @@ pub(super) fn parked(known: Catalogue, frames: &[Frame]) -> Option<(&'static Par
 
 /// Whether a parked thread polls for all tasks of its runtime.
 pub(super) fn polls_for_tasks(stacks: &Stacks<'_>, stack: &StackWeight) -> bool {
-    let polls = stack.wait.as_ref().is_some_and(|key| key.reason == WaitReason::Poll);
-    polls && parked(stacks.known, stacks.frames(stack.stack)).is_some_and(|(row, _)| row.by_wakers)
+    looks_for_tasks(stacks, stack, WaitReason::Poll)
+}
+
+/// Whether a thread sleeps for a moment before it looks for a task again.
+pub(super) fn naps(stacks: &Stacks<'_>, stack: &StackWeight) -> bool {
+    looks_for_tasks(stacks, stack, WaitReason::Timer)
+}
+
+fn looks_for_tasks(stacks: &Stacks<'_>, stack: &StackWeight, by: WaitReason) -> bool {
+    stack.wait.as_ref().is_some_and(|key| key.reason == by)
+        && parked(stacks.known, stacks.frames(stack.stack)).is_some_and(|(row, _)| row.by_wakers)
 }
 
 /// The primitive that a task waits for or lets go, and who called it: the frames from there

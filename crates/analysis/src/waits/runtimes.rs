@@ -10,9 +10,10 @@
 //!    (`sync.(*Mutex).Unlock` called by `main.post`);
 //! 3. by stacks on a core inside such a primitive, where it spins or queues.
 //!
-//! A thread that polls for all tasks waits for what they wait for of each other as far as their
-//! waits for the world outside would have overlapped ([`outside`](super::outside)); where nothing
-//! tells what that is, it is a wait of the runtime's tasks, unseen.
+//! A thread that sleeps for a moment before it looks for a task again is as if parked. One that
+//! polls for all tasks waits for what they wait for of each other as far as their waits for the
+//! world outside would have overlapped ([`outside`](super::outside)); where nothing tells what that
+//! is, it is a wait of the runtime's tasks, unseen.
 //!
 //! A waker that shows no primitive (the runtime preempts a task, a timer) says nothing, and counts
 //! for none. Where nothing tells, the wait stays the scheduler's. Everything is shared out in
@@ -23,8 +24,8 @@ use crate::frames::names::{Catalogue, begins, in_kernel};
 use crate::frames::naming::is_interrupted;
 use crate::frames::stacks::Stacks;
 use crate::number::{count, quotient};
-use crate::waits::outside::{Outside, Polled, polled_parts};
-use crate::waits::parking::{cut, parked, polls_for_tasks, stands_for};
+use crate::waits::outside::{Outside, Polled, parts_of};
+use crate::waits::parking::{cut, naps, parked, polls_for_tasks, stands_for};
 use crate::waits::tasks;
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::units::Nanos;
@@ -140,12 +141,14 @@ const PARKED: WaitKey = WaitKey {
     syscall: 202,
 };
 
-/// Waits of threads that poll for all tasks.
+/// Waits of threads that poll for all tasks, or sleep for a moment before they look for one again.
 #[derive(Default)]
 struct Polls {
     seen: Polled,
     /// What those who ended them let tasks go by.
     direct: Weights,
+    /// Whether they are naps.
+    naps: bool,
     /// The part of them that is for what tasks wait for of each other.
     part: f64,
 }
@@ -196,9 +199,15 @@ impl Slice {
         if slice.own.is_empty() && (slice.others.is_empty() || !slice.waits_for_tasks()) {
             return None;
         }
+        let untold = slice.others.is_empty();
         for polls in slice.polled.values_mut() {
+            if untold && polls.direct.is_empty() {
+                polls.part = 0.0;
+                continue;
+            }
             let part = polls.told_directly().max(for_each_other);
-            polls.part *= part;
+            // No task is in the timer that ends a nap.
+            polls.part *= if polls.naps { 1.0 } else { part };
         }
         let told = trial.facts.iter().flat_map(|fact| slice.tell(fact, stacks, causes));
         Some(told.collect())
@@ -222,7 +231,7 @@ impl Slice {
             let Some((row, frames)) = parked(stacks.known, stacks.frames(stack.stack)) else {
                 continue;
             };
-            if polls_for_tasks(stacks, stack) {
+            if polls_for_tasks(stacks, stack) || naps(stacks, stack) {
                 rows.push(row);
             }
             let Some(key) = stack.wait.as_ref().filter(|key| key.object != 0) else { continue };
@@ -369,7 +378,9 @@ impl Slice {
     ) -> Option<Vec<Fact>> {
         let polls = self.polled.get(key)?;
         let part = match stack.kind {
-            StackKind::OffCpu if polls_for_tasks(stacks, stack) => polls.part_of_stacks(),
+            StackKind::OffCpu if polls_for_tasks(stacks, stack) || naps(stacks, stack) => {
+                polls.part_of_stacks()
+            }
             StackKind::Waker => polls.part,
             _ => return None,
         };
@@ -441,10 +452,15 @@ fn of_clients(trial: &TrialRecord) -> BTreeSet<WaitKey> {
     keys.filter(|key| is_futex(key.reason)).cloned().collect()
 }
 
-/// Keys of threads that poll for all tasks, before it is known what for.
+/// Keys of threads that look for all tasks, before it is known what for.
 fn polled(trial: &TrialRecord, stacks: &Stacks<'_>) -> BTreeMap<WaitKey, Polls> {
-    let parts = polled_parts(trial, stacks).into_iter();
-    parts.map(|(key, seen)| (key, Polls { seen, part: seen.part(), ..Polls::default() })).collect()
+    let parts = parts_of(trial, |one| polls_for_tasks(stacks, one) || naps(stacks, one));
+    let polls = |seen: Polled, naps| Polls { seen, part: seen.part(), naps, ..Polls::default() };
+    let each = parts.into_iter().map(|(key, seen)| {
+        let naps = key.reason == WaitReason::Timer;
+        (key, polls(seen, naps))
+    });
+    each.collect()
 }
 
 /// A part of a sum, rounded.

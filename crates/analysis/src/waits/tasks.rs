@@ -24,7 +24,7 @@ pub(crate) fn shared(record: &RunRecord) -> Cow<'_, RunRecord> {
     for fact in record.trials.iter_mut().flat_map(|trial| &mut trial.facts) {
         match fact {
             Fact::ThreadTime(time) if time.role == Some(ThreadRole::Client) => {
-                time.role = Some(ThreadRole::Other);
+                time.role = None;
             }
             Fact::Wait(wait) => wait.role = ThreadRole::Other,
             Fact::Waker(waker) => {

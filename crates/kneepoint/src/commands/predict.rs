@@ -284,9 +284,10 @@ fn row(level: Level, throughput: PerSecond, low: PerSecond, high: PerSecond) -> 
 fn twins(twin: &ByTwin, changed: bool, variant: Option<&Variant>) -> String {
     let mut text = twin_table(twin, changed || variant.is_some());
     if let Some(tried) = variant.and_then(|it| it.tried) {
-        let (ratio, clients) = (number::plain_factor(tried.ratio.value), tried.level.clients);
+        let ratio = number::plain_factor(tried.ratio.value);
+        let clients = number::counted(tried.level.clients, "client");
         let beside = if changed { ", but for what the changes bring" } else { "" };
-        let _ = writeln!(text, "assumed: it keeps the {ratio} of {clients} clients{beside}");
+        let _ = writeln!(text, "assumed: it keeps the {ratio} of {clients}{beside}");
     }
     text
 }

@@ -154,7 +154,8 @@ fn show_plan(plan: &Plan, fixed_work: bool, json: bool) -> Result<u8> {
     if plan.protocol == ProtocolName::Published {
         text.push_str(&format!("protocol    published: {}\n", published(plan, fixed_work)));
     } else {
-        text.push_str(&format!("treatments  at {} clients:\n", plan.focus.clients));
+        let clients = kneepoint_report::number::counted(plan.focus.clients, "client");
+        text.push_str(&format!("treatments  at {clients}:\n"));
     }
     for variant in plan.variants.iter().skip(1) {
         text.push_str(&format!("            {} over {}\n", variant.label, variant.over));

@@ -444,7 +444,9 @@ impl Fitting<'_> {
         let low = self.seen.levels.first().map_or(1, |it| it.clients);
         let most = self.seen.most();
         // Where one client alone does not tell, it matters at no level.
-        if low > 1 && ends(0).1 - ends(0).0 > 0.3 {
+        if let Some(from) = self.seen.awake {
+            said.push(Undetermined::Asleep { from });
+        } else if low > 1 && ends(0).1 - ends(0).0 > 0.3 {
             said.push(Undetermined::Start);
         }
         if best.len() > 1 && ends(1).1 - ends(1).0 > 0.3 {

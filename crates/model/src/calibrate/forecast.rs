@@ -239,6 +239,9 @@ impl<'a> Oracle<'a> {
 fn near(seen: &Observed, asked: &Asked) -> Result<(), NoTwin> {
     let Level { clients, cores } = asked.level;
     let (most, measured) = (seen.most(), seen.cores);
+    if let Some(from) = seen.awake.filter(|from| clients < *from) {
+        return Err(NoTwin::Asleep { clients, from });
+    }
     if clients > FURTHEST.saturating_mul(most) {
         return Err(NoTwin::ManyClients { clients, measured: most, times: FURTHEST });
     }

@@ -6,6 +6,7 @@
 //! how long an idle core takes to begin are *fitted*: simulated throughput and waiting come as near
 //! to the measured as they can, by least squares. What does not fit is said.
 
+mod awake;
 mod fit;
 mod forecast;
 mod observed;

@@ -1,6 +1,7 @@
 //! What of a run the calibration looks at: for each level throughput, CPU of an operation, and what
 //! it waits for.
 
+use super::awake::{LEAST_LEVELS, Watched, awake};
 use crate::twin::Contended;
 use kneepoint_vocab::findings::{
     Cause, CauseKind, Charge, CurvePoint, LevelLedger, LineKind, LockRow, Name, NoTwin, ThreadLine,
@@ -61,6 +62,8 @@ pub struct Observed {
     pub first_cause: Option<String>,
     /// Time an operation waits for neither a lock nor a core nor a request, at the fewest clients.
     pub delay: Seconds,
+    /// The fewest clients of these levels, where fewer leave cores asleep.
+    pub awake: Option<u32>,
     /// The same run with what its clients wait for most taken as a stage; absent where there is no
     /// such cause.
     pub staged: Option<Box<Observed>>,
@@ -165,12 +168,13 @@ impl Observed {
                 Some((point, findings.ledgers.iter().find(|it| it.level == point.level)?))
             })
             .collect();
-        if pairs.len() < 2 {
+        if pairs.len() < LEAST_LEVELS {
             return Err(NoTwin::FewLevels);
         }
         if pairs.iter().any(|(_, ledger)| is_shared(ledger)) {
             return Self::of_shared(findings, &pairs);
         }
+        let (pairs, awake) = awake(findings, pairs);
         let taken = locks_of(findings, &pairs, cores);
         let stage = stage_of(findings, &pairs);
         let mut seen = Self::with(findings, &pairs, &taken)?;
@@ -179,8 +183,10 @@ impl Observed {
             let name = cause.name.to_string();
             let first = Taken { name, cause: Some(cause), counted: None, stage: Some(stage) };
             let taken: Vec<_> = std::iter::once(first).chain(others).take(LOCKS).collect();
-            seen.staged = Some(Box::new(Self::with(findings, &pairs, &taken)?));
+            let staged = Self { awake, ..Self::with(findings, &pairs, &taken)? };
+            seen.staged = Some(Box::new(staged));
         }
+        seen.awake = awake;
         Ok(seen)
     }
 
@@ -259,6 +265,7 @@ impl Observed {
             first_cause: findings.causes.first().map(|cause| cause.name.to_string()),
             round_trips: generated.then_some(trips.round()),
             delay: Seconds(lines.map(|line| line.per_operation.value.0).sum()),
+            awake: None,
             staged: None,
             levels,
         })
@@ -306,9 +313,6 @@ struct Taken<'a> {
     counted: Option<CountedLock>,
     stage: Option<Stage>,
 }
-
-/// A level's throughput beside its ledger.
-type Watched<'a> = (&'a CurvePoint, &'a LevelLedger);
 
 /// Cores of the level with most.
 fn most_cores(findings: &Findings) -> u32 {

@@ -32,6 +32,7 @@ pub(crate) use loss::{Loss, busiest, functions, loss};
 pub(crate) use trust::{Trust, TrustWord, overhead, trust};
 
 use crate::number;
+pub(crate) use crate::number::counted;
 use kneepoint_vocab::findings::{
     Cause, CauseKind, Charge, Curve, Effect, LineKind, Severity, Shape, TreatedCurve, Verdict,
 };
@@ -96,11 +97,6 @@ impl Axis {
             Self::Both => format!("{clients} on {cores}"),
         }
     }
-}
-
-/// `1 client`, `2 clients`.
-pub(crate) fn counted(number: u32, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// CSS class and colour family of a kind of line.

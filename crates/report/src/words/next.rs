@@ -69,6 +69,10 @@ pub(crate) fn no_twin(why: &NoTwin) -> String {
              each other is not known: measure {} clients",
             2 * cores
         ),
+        NoTwin::Asleep { clients, from } => format!(
+            "with {} cores sleep between operations, which no twin knows: ask for {from} or more",
+            number::counted(*clients, "client")
+        ),
         NoTwin::Failed { why } => why.clone(),
     }
 }
@@ -78,6 +82,9 @@ pub(crate) fn undetermined(what: &Undetermined) -> String {
     match what {
         Undetermined::Start => {
             "how long an idle core takes to begin; a level of 1 client would".to_owned()
+        }
+        Undetermined::Asleep { from } => {
+            format!("throughput of fewer than {from} clients, which leave cores asleep")
         }
         Undetermined::Visits => {
             "visits of an operation to its locks; a level between those measured would".to_owned()
