@@ -443,6 +443,11 @@ fn a_lock_that_nobody_waits_for_long_is_asked_for_as_others_are() {
     let all = next(&findings, 2).what_if;
     let first = all.iter().find(|it| it.first_cause).expect("the first cause").forecast;
     assert!((first.ratio.0 / said.ratio.0).ln().abs() < 0.05, "{first:?} {said:?}");
+    let mut table = counted(10e-6, &findings.causes[0].name);
+    table.rows[0].cause = Some(findings.causes[0].id.clone());
+    findings.locks = Some(table);
+    let again = Observed::of(&findings).expect("enough was seen");
+    assert_eq!((again.locks, again.contended), (seen.locks, seen.contended), "it counts once");
 }
 
 /// Calibrates a twin of a run whose clients wait for no lock that anyone may take. It forecasts

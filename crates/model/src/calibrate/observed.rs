@@ -393,6 +393,12 @@ fn is_brief(findings: &Findings, cause: &Cause) -> bool {
     is_lock(cause) && !findings.ledgers.iter().any(|it| is_shared(it) || waited(it))
 }
 
+/// Whether a cause is a good part of the CPU at some level.
+fn is_dear(pairs: &[Watched<'_>], cause: &Cause) -> bool {
+    let most = pairs.iter().map(|(_, ledger)| busy(ledger).0).fold(0.0, f64::max);
+    cause.lost.value.0 > LEAST_EXTRA * most
+}
+
 /// Causes that are locks, as far as they are worth one, and locks that were counted and would be
 /// full on more cores.
 fn locks_of<'a>(
@@ -424,7 +430,10 @@ fn locks_of<'a>(
     let rows = findings.locks.iter().flat_map(|table| &table.rows);
     let fills = |row: &&LockRow| row.held_per_operation.is_some_and(|it| it.value.0 > room);
     for row in rows.filter(fills) {
-        let known = all.iter().any(|lock| lock.cause.is_some_and(|cause| is(row, cause)));
+        // What it costs is among the CPU that cores contend for, and bounds them there.
+        let costs_cpu = |cause: &Cause| is_brief(findings, cause) && is_dear(pairs, cause);
+        let known = all.iter().any(|lock| lock.cause.is_some_and(|cause| is(row, cause)))
+            || findings.causes.iter().any(|cause| is(row, cause) && costs_cpu(cause));
         let Some(held) = counted(row).filter(|_| !known) else { continue };
         let uncounted = |lock: &&mut Taken<'_>| lock.cause.is_some() && lock.counted.is_none();
         let often = held.held.0 * most_shared(pairs) >= OFTEN_HELD;
