@@ -4,7 +4,7 @@ mod synthetic;
 
 use kneepoint_report::{export, html, json, terminal, text};
 use kneepoint_vocab::findings::{Bottleneck, Verdict};
-use kneepoint_vocab::{Cores, Estimate, Findings, Proven, Ratio, VariantRole};
+use kneepoint_vocab::{Cores, Estimate, Findings, Level, Proven, Ratio, VariantRole};
 
 #[test]
 fn eighty_columns() {
@@ -71,6 +71,21 @@ fn headline(findings: &Findings) -> String {
     let printed: serde_json::Value =
         serde_json::from_str(&json::render(findings)).expect("findings");
     printed["headline"].as_str().expect("a headline").to_owned()
+}
+
+/// Causes are ranked at one level, and what was tried elsewhere is no cure of theirs.
+#[test]
+fn a_cure_says_where_it_was_tried_if_that_is_elsewhere() {
+    let mut findings = synthetic::findings();
+    let here = headline(&findings);
+    let cured = "with private page caches";
+    assert!(here.contains(cured) && !here.contains("caches at "), "{here}");
+    findings.effects_at = Some(Level { clients: 1, ..findings.focus });
+    let elsewhere = headline(&findings);
+    assert!(elsewhere.contains("caches at 1 client"), "{elsewhere}");
+    let page = html::render(&findings);
+    let line = page.lines().find(|line| line.contains("Cured by")).expect("a cured cause");
+    assert!(line.contains(" at 1 client"), "{line}");
 }
 
 /// On every window: within its lines and columns, the headline whole, then trust, both last; and

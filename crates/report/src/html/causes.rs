@@ -5,7 +5,7 @@ use super::markup::{Markup, Tag};
 use crate::number::{self, sentence};
 use crate::words;
 use kneepoint_vocab::findings::{Cause, HolderState, LineKind};
-use kneepoint_vocab::{Findings, Unit};
+use kneepoint_vocab::{Findings, Level, Unit};
 
 /// One cause, ready for the template.
 pub(super) struct CauseView<'a> {
@@ -77,7 +77,9 @@ fn view<'a>(findings: &Findings, cause: &'a Cause, rank_here: usize) -> CauseVie
         follows: follows.map(|rank| (rank, format!("cause-{rank}"))),
         cure: words::cure(findings, cause).map(|effect| {
             let ratio = effect.ratio.as_ref().map(|ratio| number::factor(ratio).value);
-            (effect.label.clone(), ratio.unwrap_or_default())
+            let tried = |at: Level| format!(" at {}", words::counted(at.clients, "client"));
+            let at = findings.effects_at.map_or_else(String::new, tried);
+            (effect.label.clone(), ratio.unwrap_or_default() + &at)
         }),
         stacks: drawn(cause.stacks.as_ref(), colour, title),
         stacks_title: title.to_lowercase(),

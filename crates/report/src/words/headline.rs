@@ -27,6 +27,10 @@ pub(crate) fn headline(findings: &Findings) -> String {
         }
         if let Conclusion::Cure { variant, .. } = conclusion {
             cure = Some(variant);
+            // The rest of the sentence is about another level.
+            if let (Some(cured), Some(tried)) = (clauses.last_mut(), findings.effects_at) {
+                cured.push_str(&format!(" at {}", place(tried, several)));
+            }
         }
     }
     format!("{before}{}.", clauses.join("; "))
