@@ -17,16 +17,16 @@ pub(super) fn parked(known: Catalogue, frames: &[Frame]) -> Option<(&'static Par
 
 /// Whether a parked thread polls for all tasks of its runtime.
 pub(super) fn polls_for_tasks(stacks: &Stacks<'_>, stack: &StackWeight) -> bool {
-    looks_for_tasks(stacks, stack, WaitReason::Poll)
+    parked_by(stacks, stack, &[WaitReason::Poll])
 }
 
-/// Whether a thread sleeps for a moment before it looks for a task again.
-pub(super) fn naps(stacks: &Stacks<'_>, stack: &StackWeight) -> bool {
-    looks_for_tasks(stacks, stack, WaitReason::Timer)
+/// The same, or whether it sleeps for a moment before it looks for a task again.
+pub(super) fn looks_for_tasks(stacks: &Stacks<'_>, stack: &StackWeight) -> bool {
+    parked_by(stacks, stack, &[WaitReason::Poll, WaitReason::Timer])
 }
 
-fn looks_for_tasks(stacks: &Stacks<'_>, stack: &StackWeight, by: WaitReason) -> bool {
-    stack.wait.as_ref().is_some_and(|key| key.reason == by)
+fn parked_by(stacks: &Stacks<'_>, stack: &StackWeight, reasons: &[WaitReason]) -> bool {
+    stack.wait.as_ref().is_some_and(|key| reasons.contains(&key.reason))
         && parked(stacks.known, stacks.frames(stack.stack)).is_some_and(|(row, _)| row.by_wakers)
 }
 

@@ -25,7 +25,7 @@ use crate::frames::naming::is_interrupted;
 use crate::frames::stacks::Stacks;
 use crate::number::{count, quotient};
 use crate::waits::outside::{Outside, Polled, parts_of};
-use crate::waits::parking::{cut, naps, parked, polls_for_tasks, stands_for};
+use crate::waits::parking::{cut, looks_for_tasks, parked, stands_for};
 use crate::waits::tasks;
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::units::Nanos;
@@ -231,7 +231,7 @@ impl Slice {
             let Some((row, frames)) = parked(stacks.known, stacks.frames(stack.stack)) else {
                 continue;
             };
-            if polls_for_tasks(stacks, stack) || naps(stacks, stack) {
+            if looks_for_tasks(stacks, stack) {
                 rows.push(row);
             }
             let Some(key) = stack.wait.as_ref().filter(|key| key.object != 0) else { continue };
@@ -378,9 +378,7 @@ impl Slice {
     ) -> Option<Vec<Fact>> {
         let polls = self.polled.get(key)?;
         let part = match stack.kind {
-            StackKind::OffCpu if polls_for_tasks(stacks, stack) || naps(stacks, stack) => {
-                polls.part_of_stacks()
-            }
+            StackKind::OffCpu if looks_for_tasks(stacks, stack) => polls.part_of_stacks(),
             StackKind::Waker => polls.part,
             _ => return None,
         };
@@ -454,7 +452,7 @@ fn of_clients(trial: &TrialRecord) -> BTreeSet<WaitKey> {
 
 /// Keys of threads that look for all tasks, before it is known what for.
 fn polled(trial: &TrialRecord, stacks: &Stacks<'_>) -> BTreeMap<WaitKey, Polls> {
-    let parts = parts_of(trial, |one| polls_for_tasks(stacks, one) || naps(stacks, one));
+    let parts = parts_of(trial, |one| looks_for_tasks(stacks, one));
     let polls = |seen: Polled, naps| Polls { seen, part: seen.part(), naps, ..Polls::default() };
     let each = parts.into_iter().map(|(key, seen)| {
         let naps = key.reason == WaitReason::Timer;
