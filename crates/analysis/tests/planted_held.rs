@@ -312,3 +312,79 @@ fn a_place_where_waiters_for_any_primitive_wait_names_none() {
     }
     assert_eq!(causes(&record)[0].name.to_string(), "barrier in phase");
 }
+
+/// Clients that wait for a mutex which `back` says who wants, and, `less` of the time that they wait
+/// for that, for the condition of it; the causes are of one core and a half that idles.
+fn let_go(back: &[&str], less: f64) -> Vec<Cause> {
+    const MUTEX: u32 = 2;
+    const CONDITION: u32 = 3;
+    let of_library = |list: &[&str]| -> Vec<Frame> {
+        let library: Vec<(&str, &str)> = list.iter().map(|name| (*name, "libc.so.6")).collect();
+        [frames(&library), frames(&[("join", "app"), ("main", "app")])].concat()
+    };
+    let mut record = empty(&[1, 4], 4);
+    record.stacks[MUTEX as usize].frames = of_library(back);
+    record.stacks[CONDITION as usize].frames = of_library(&["__pthread_cond_wait"]);
+    sweep(&mut record, 5, |clients| match clients {
+        1 => Cell::default(),
+        _ => Cell {
+            throughput: 500.0,
+            system: 0.5,
+            idle_lock: 1.0,
+            idle_uncharged: 0.5,
+            blocked: 2.0,
+            waits: 500.0,
+            ..Cell::default()
+        },
+    });
+    for trial in record.trials.iter_mut().filter(|trial| trial.id.level.clients > 1) {
+        let key = |key: &WaitKey| WaitKey {
+            reason: WaitReason::Condition,
+            object: key.object + 0x40,
+            ..key.clone()
+        };
+        let part = |all: Nanos| Nanos((all.0 as f64 * less) as u64);
+        let also: Vec<Fact> = trial
+            .facts
+            .iter()
+            .filter_map(|fact| match fact {
+                Fact::Wait(wait) => Some(Fact::Wait(Wait {
+                    key: key(&wait.key),
+                    blocked: part(wait.blocked),
+                    idle_charged: part(wait.idle_charged).min(Nanos(500_000_000)),
+                    ..wait.clone()
+                })),
+                Fact::Stack(stack) if stack.kind == StackKind::OffCpu => {
+                    Some(Fact::Stack(StackWeight {
+                        stack: StackId(CONDITION),
+                        wait: stack.wait.as_ref().map(key),
+                        weight: part(stack.weight),
+                        ..stack.clone()
+                    }))
+                }
+                _ => None,
+            })
+            .collect();
+        for fact in &mut trial.facts {
+            if let Fact::CoreTime(time) = fact {
+                time.idle_uncharged = Nanos(0);
+            }
+        }
+        trial.facts.extend(also);
+    }
+    causes(&record)
+}
+
+#[test]
+fn a_herd_is_one_cause_with_the_lock_that_it_wants_back() {
+    let woken = ["__lll_lock_wait", "__pthread_mutex_cond_lock", "__pthread_cond_wait"];
+    let herd = let_go(&woken, 0.5);
+    assert_eq!(herd.len(), 1, "{herd:#?}");
+    assert_eq!(herd[0].kind, CauseKind::Lock, "{herd:#?}");
+    let Charge::Wait { wait } = &herd[0].evidence.charge else { panic!("{herd:#?}") };
+    assert_eq!((wait.objects, wait.after_wake), (1, Some(Ratio(1.0))));
+    let starved = let_go(&woken, 2.0);
+    assert_eq!(starved.len(), 2, "most wait for what nobody gave: {starved:#?}");
+    let unasked = let_go(&["__lll_lock_wait", "pthread_mutex_lock"], 0.5);
+    assert_eq!(unasked.len(), 2, "nobody was woken for the lock: {unasked:#?}");
+}

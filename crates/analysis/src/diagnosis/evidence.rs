@@ -2,11 +2,12 @@
 
 use crate::diagnosis::flame::Flame;
 use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
-use crate::frames::naming::{machinery, naming_frames};
+use crate::frames::naming::{CONDITION, machinery, naming_frames, wants_back};
 use crate::frames::stacks::{Stacks, kernel_entry};
 use crate::ledgers::slices::{Functions, Slice};
 use crate::number::{count, quotient, seconds};
 use crate::waits::groups::Groups;
+use crate::waits::herd::LEAST_AFTER_WAKE;
 use crate::waits::seen::NEARLY_ALL;
 use kneepoint_vocab::findings::{FlameNode, HolderState, WokenBy};
 use kneepoint_vocab::units::{Cores, Ratio};
@@ -15,10 +16,6 @@ use kneepoint_vocab::{
 };
 use std::collections::BTreeMap;
 
-/// Kind of the functions that wait for a condition, by its word in `names.toml`.
-const CONDITION: &str = "condition";
-/// A smaller share of waits on the way back from a condition is not worth a word.
-const LEAST_AFTER_WAKE: f64 = 0.25;
 /// Where more operations than this wait for a thread, they go through it; it does not stop them.
 const SELDOM: f64 = 0.25;
 /// Threads that serve no client work for this part of the time that clients wait, at least, where
@@ -168,22 +165,22 @@ impl<'a> Evidence<'a> {
         Some(most.0.to_owned())
     }
 
-    /// The share of a lock's waits by threads that a condition had just let go: the condition's
-    /// function calls the lock's. None where it is small.
+    /// The share of the waits for a lock, without those for a condition that belongs to it, by
+    /// threads that the condition had just let go. None where it is small.
     pub(crate) fn after_wake(
         &self,
         choose: impl Fn(&TrialRecord, &StackWeight) -> bool,
     ) -> Option<Ratio> {
-        let known = self.stacks.known;
-        let wants_back = |frames: &[Frame]| {
-            let kinds = || frames.iter().filter_map(|frame| known.kind(&frame.function));
-            known.is_lock(machinery(known, frames)) && kinds().any(|kind| kind == CONDITION)
-        };
         let (mut all, mut back) = (0.0, 0.0);
+        let known = self.stacks.known;
         for stack in self.chosen(choose) {
-            all += seconds(stack.weight);
-            if wants_back(self.stacks.frames(stack.stack)) {
-                back += seconds(stack.weight);
+            let (frames, weight) = (self.stacks.frames(stack.stack), seconds(stack.weight));
+            if machinery(known, frames) == CONDITION {
+                continue;
+            }
+            all += weight;
+            if wants_back(known, frames) {
+                back += weight;
             }
         }
         let share = quotient(back, all);

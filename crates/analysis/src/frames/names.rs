@@ -377,6 +377,12 @@ pub(crate) fn begins(text: &str, prefixes: &[String]) -> bool {
     prefixes.iter().any(|prefix| text.starts_with(prefix.as_str()))
 }
 
+/// The type whose method a function of Go is: `main.(*book)` of `main.(*book).post`.
+pub(crate) fn receiver(function: &str) -> Option<&str> {
+    let end = function.rfind(").").filter(|end| function[..*end].contains("(*"))?;
+    Some(&function[..=end])
+}
+
 fn is_one(text: &str, names: &[String]) -> bool {
     names.iter().any(|name| name == text)
 }

@@ -18,6 +18,8 @@ const WITHOUT_NAMES: usize = 3;
 
 /// The word for a lock whose stacks do not tell which kind it is.
 pub(crate) const LOCK: &str = "lock";
+/// The word for what threads wait for until another one says that it has come.
+pub(crate) const CONDITION: &str = "condition";
 
 /// The frames that may name a user lock, innermost first; the first is the first choice.
 ///
@@ -207,6 +209,13 @@ pub(crate) fn machinery(known: Catalogue, frames: &[Frame]) -> &'static str {
         called.is_none_or(|frame| frame.module == innermost.module).then_some(word)
     };
     told.or_else(alone).unwrap_or(LOCK)
+}
+
+/// Whether a thread that a condition just let go wants its lock back: the condition's function calls
+/// the lock's.
+pub(crate) fn wants_back(known: Catalogue, frames: &[Frame]) -> bool {
+    let mut kinds = frames.iter().filter_map(|frame| known.kind(&frame.function));
+    known.is_lock(machinery(known, frames)) && kinds.any(|kind| kind == CONDITION)
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use super::pools::Pools;
 use super::processes::{Lock, locks};
 use super::seen::{Seen, heaviest};
 use super::union::{Kind, SleptFor, Union, union_of};
-use super::{serial, unsampled};
+use super::{herd, serial, unsampled};
 use crate::frames::kernel_locks::{self, Machinery};
 use crate::frames::names::{Catalogue, KERNEL, numbered_call};
-use crate::frames::naming::{LOCK, kernel_naming_frames, polled_names};
+use crate::frames::naming::{CONDITION, LOCK, kernel_naming_frames, polled_names};
 use crate::frames::stacks::Stacks;
 use crate::number::{count, seconds};
 use kneepoint_vocab::findings::{CauseKind, LineKind, Name, Place};
@@ -40,12 +40,16 @@ pub(crate) struct Group {
     pub(crate) path: Vec<String>,
     /// Distinct objects within one slice, at most; 0 where the reason has no object.
     pub(crate) objects: usize,
+    /// Conditions whose threads want this lock back are a part of it.
+    with_conditions: bool,
 }
 
 /// The groups of a run.
 pub(crate) struct Groups {
     pub(crate) list: Vec<Group>,
     index: BTreeMap<Node, usize>,
+    /// Conditions that belong to the lock that their threads want back.
+    conditions: BTreeSet<Node>,
     objects: Objects,
     known: Catalogue,
     /// Kernel locks by the first caller of those who wait or spin for them.
@@ -99,6 +103,7 @@ impl Groups {
             name: Name::SerialThread(thread.to_owned()),
             path,
             objects: 0,
+            with_conditions: false,
         });
     }
 
@@ -115,6 +120,9 @@ impl Groups {
             for fact in &trial.facts {
                 let Fact::Wait(wait) = fact else { continue };
                 let node = Node::of(&self.objects, trial, &wait.key);
+                if self.conditions.contains(&node) {
+                    continue;
+                }
                 let Some(group) = self.index.get(&node) else { continue };
                 let object = match node {
                     Node::Object { kernel, address, .. } => (kernel, address),
@@ -138,9 +146,11 @@ impl Groups {
     }
 
     /// Whether a thread that serves no client waits for work when it waits for this group. A lock
-    /// that is made of conditions is a lock, whoever waits for it.
+    /// that is made of conditions is a lock, whoever waits for it; a condition that belongs to a
+    /// lock stays one.
     pub(crate) fn is_for_work(&self, group: usize, reason: WaitReason) -> bool {
-        is_wait_for_work(reason) && self.list[group].kind != CauseKind::Lock
+        let group = &self.list[group];
+        is_wait_for_work(reason) && (group.kind != CauseKind::Lock || group.with_conditions)
     }
 
     /// The lock that a stack of polling threads waits for.
@@ -225,8 +235,6 @@ impl Notes {
 
 /// The frame in the key of a lock that nothing names.
 const UNNAMED: &str = "unnamed";
-/// What a condition is called of which stacks tell no more.
-const CONDITION: &str = "condition";
 /// Conditions that are called by what is made of them, or what they are made of.
 const MADE_OF_CONDITIONS: [&str; 4] = ["barrier", "channel", "semaphore", "unseen condition"];
 
@@ -236,6 +244,7 @@ struct United {
     place: Option<Place>,
     seen: Seen,
     nodes: Vec<Node>,
+    with_conditions: bool,
 }
 
 fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>, pools: &Pools) -> Groups {
@@ -254,15 +263,24 @@ fn unite(seen: BTreeMap<Node, Seen>, stacks: &Stacks<'_>, pools: &Pools) -> Grou
         })
         .collect();
     unsampled::apportion(&locks, &mut unions);
-    for (Lock { nodes, seen: what }, (kind, place)) in locks.into_iter().zip(unions) {
+    let joined = herd::join(&locks, &mut unions);
+    let mut conditions = BTreeSet::new();
+    for (at, (Lock { nodes, seen: what }, (kind, place))) in
+        locks.into_iter().zip(unions).enumerate()
+    {
         let entry = united.entry((kind, place.to_string())).or_default();
         entry.place.get_or_insert(place);
         entry.seen.merge(&what);
+        if joined.contains(&at) {
+            entry.with_conditions = true;
+            conditions.extend(nodes.iter().cloned());
+        }
         entry.nodes.extend(nodes);
     }
     let mut groups = Groups {
         list: Vec::new(),
         index: BTreeMap::new(),
+        conditions,
         objects: Objects::default(),
         known: stacks.known,
         kernel_callers: BTreeMap::new(),
@@ -337,7 +355,9 @@ fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> 
             None => of_reason(reason),
         },
     };
-    Group { key: CauseKey::new(kind, frame, module), kind, line, name, path, objects: 0 }
+    let key = CauseKey::new(kind, frame, module);
+    let with_conditions = united.with_conditions;
+    Group { key, kind, line, name, path, objects: 0, with_conditions }
 }
 
 fn in_module(stacks: &Stacks<'_>, function: &str) -> String {

@@ -6,6 +6,7 @@ pub(crate) mod counted;
 pub(crate) mod groups;
 mod held;
 pub(crate) mod helpers;
+pub(crate) mod herd;
 mod node;
 mod objects;
 mod outside;

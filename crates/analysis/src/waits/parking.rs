@@ -1,6 +1,6 @@
 //! Where runtimes park threads, and what a stack shows that tasks wait for or let go.
 
-use crate::frames::names::{Catalogue, begins, in_kernel, is_unnamed};
+use crate::frames::names::{Catalogue, begins, in_kernel, is_unnamed, receiver};
 use crate::frames::stacks::Stacks;
 use kneepoint_vocab::names::Parking;
 use kneepoint_vocab::{Frame, StackWeight, WaitReason};
@@ -53,8 +53,9 @@ pub(super) fn cut(known: Catalogue, row: &Parking, frames: &[Frame]) -> Option<V
     Some(std::iter::once(primitive).chain(&frames[caller..]).cloned().collect())
 }
 
-/// An address that no lock has, the same wherever the same function wants the same primitive. The
-/// words of one object (to lock, to unlock) are one: only the primitive's type counts.
+/// An address that no lock has, the same wherever the same function wants the same primitive, or
+/// methods of one type do: what they share is a part of it. The words of one object (to lock, to
+/// unlock) are one: only the primitive's type counts.
 pub(super) fn stands_for(cut: &[Frame]) -> u64 {
     let of = |frame: &Frame| {
         let bare = frame.function.split('(').next().unwrap_or_default().to_owned();
@@ -64,6 +65,7 @@ pub(super) fn stands_for(cut: &[Frame]) -> u64 {
     let family = cut.first().map(of).unwrap_or_default();
     let family = family.rsplit_once("::").map_or(family.as_str(), |(of, _)| of);
     let caller = cut.get(1).map_or("", |frame| frame.function.as_str());
+    let caller = receiver(caller).unwrap_or(caller);
     // FNV-1a, of 64 bits; 8-byte aligned, in the half that belongs to the kernel.
     let hash =
         family.bytes().chain([0]).chain(caller.bytes()).fold(0xcbf2_9ce4_8422_2325, |h, b| {
@@ -116,6 +118,9 @@ mod tests {
         assert_eq!(lock, object(&["sync.(*Mutex).Unlock", "main.post"]));
         assert_ne!(lock, object(&["sync.(*RWMutex).Lock", "main.post"]));
         assert_ne!(lock, object(&["sync.(*Mutex).Lock", "main.log"]));
+        let method = object(&["sync.(*Mutex).Lock", "main.(*book).post"]);
+        assert_eq!(method, object(&["sync.(*Mutex).Unlock", "main.(*book).read.func1"]));
+        assert_ne!(method, object(&["sync.(*Mutex).Lock", "main.(*page).post"]));
         let monitor = object(&["ObjectMonitor::enter(JavaThread*)", "Book.post"]);
         assert_eq!(monitor, object(&["ObjectMonitor::exit(bool)", "Book.post"]));
     }

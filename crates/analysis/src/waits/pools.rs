@@ -17,7 +17,7 @@
 //! stay.
 
 use crate::frames::names::Catalogue;
-use crate::frames::naming::{machinery, naming_frames};
+use crate::frames::naming::{CONDITION, machinery, naming_frames};
 use crate::frames::stacks::Stacks;
 use crate::number::{mean, seconds};
 use kneepoint_vocab::findings::Name;
@@ -29,9 +29,8 @@ use kneepoint_vocab::{
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is asked about, by its words in `names.toml`.
+/// What is asked about beside a condition, by its word in `names.toml`.
 const SEMAPHORE: &str = "semaphore";
-const CONDITION: &str = "condition";
 /// Least permits of a pool behind a condition variable.
 const SEVERAL: u64 = 2;
 /// Part of the waits for one that clients end.

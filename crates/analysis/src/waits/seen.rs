@@ -1,8 +1,8 @@
 //! What the stacks of a run say of one thing that is waited for.
 
 use crate::frames::kernel_locks::Machinery;
-use crate::frames::names::{Catalogue, is_unnamed};
-use crate::frames::naming::{LOCK, machinery, naming};
+use crate::frames::names::{Catalogue, is_unnamed, receiver};
+use crate::frames::naming::{LOCK, machinery, naming, wants_back};
 use kneepoint_vocab::findings::{Name, Place};
 use kneepoint_vocab::{Frame, WaitReason};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub(super) struct Seen {
     pub(super) within: BTreeMap<String, (f64, f64)>,
     pub(super) chains: BTreeMap<Vec<String>, f64>,
     pub(super) stacks: f64,
+    /// By the first choice, stacks of threads that a condition just let go and that want its lock.
+    pub(super) back: BTreeMap<String, f64>,
     /// Seconds of waits that were seen to end, and those of them that one thread that serves no
     /// client ended.
     pub(super) ended: f64,
@@ -48,6 +50,9 @@ impl Seen {
         let (names, strength) = naming(known, frames);
         let shown = Machinery::User(machinery(known, frames));
         *self.machinery.entry(shown).or_default() += weight;
+        if let Some(first) = names.first().filter(|_| wants_back(known, frames)) {
+            *self.back.entry(first.clone()).or_default() += weight;
+        }
         self.vote_for_names(names, weight * strength);
     }
 
@@ -72,12 +77,19 @@ impl Seen {
         *self.chains.entry(names.into_iter().take(PATH).collect()).or_default() += weight;
     }
 
-    /// The first choice of most stacks, else the innermost frame that most stacks share, else
-    /// the heaviest first choice.
+    /// The first choice of most stacks, else the type that it is a method of in most, else the
+    /// innermost frame that most stacks share, else the heaviest first choice.
     pub(super) fn name(&self) -> Option<String> {
         let (first, weight) = heaviest(&self.first)?;
         if weight * 2.0 >= self.stacks {
             return Some(first);
+        }
+        let owner = receiver(&first).filter(|owner| {
+            let of = self.first.iter().filter(|(name, _)| receiver(name) == Some(*owner));
+            2.0 * of.map(|(_, weight)| weight).sum::<f64>() >= self.stacks
+        });
+        if let Some(owner) = owner {
+            return Some(owner.to_owned());
         }
         let shared = self
             .within
@@ -187,10 +199,37 @@ impl Seen {
             *self.chains.entry(chain.clone()).or_default() += weight;
         }
         self.stacks += other.stacks;
+        for (name, weight) in &other.back {
+            *self.back.entry(name.clone()).or_default() += weight;
+        }
         self.ended += other.ended;
         self.ended_by_one += other.ended_by_one;
         for (chain, weight) in &other.enders {
             *self.enders.entry(chain.clone()).or_default() += weight;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(first: &[(&str, f64)]) -> Option<String> {
+        let mut seen = Seen::default();
+        for (function, weight) in first {
+            let names = vec![(*function).to_owned(), "main.work".to_owned()];
+            seen.vote(Machinery::User("mutex"), names, *weight);
+        }
+        seen.name()
+    }
+
+    #[test]
+    fn methods_that_want_a_lock_about_equally_often_name_it_by_their_type() {
+        let methods = [("main.(*book).post", 4.0), ("main.(*book).read", 3.5)];
+        assert_eq!(name(&methods).unwrap(), "main.(*book).post", "most are this one's");
+        let more = [methods[0], methods[1], ("main.(*book).sum.func1", 3.0)];
+        assert_eq!(name(&more).unwrap(), "main.(*book)");
+        let others = [methods[0], ("main.(*page).read", 3.5), ("main.(*line).read", 3.0)];
+        assert_eq!(name(&others).unwrap(), "main.work");
     }
 }

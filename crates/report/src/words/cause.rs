@@ -140,8 +140,8 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
     }
     if let Some(share) = wait.after_wake {
         text += &format!(
-            "; {} of it in threads just woken from a condition: woken while others hold it, or all \
-             woken for one that goes on (a thundering herd)",
+            "; {} of those who wait for the lock were just woken from a condition: while others hold \
+             it, or all for one that goes on (a thundering herd)",
             sentence::percent(share)
         );
     }
@@ -224,7 +224,7 @@ mod tests {
         let text = said(wait(Some(spinning), 2));
         assert!(text.contains(", 1 busy spinning for it;") && text.ends_with("; 2 objects"));
         let convoy = "; 27 % of the time nobody has it: whoever gets it next has to wake first";
-        let herd = "; 71 % of it in threads just woken from a condition";
+        let herd = "; 71 % of those who wait for the lock were just woken from a condition";
         let both = said(wait(None, 3));
         assert!(both.contains(convoy) && both.contains(herd) && both.contains("(polling)"));
         assert!(!text.contains("convoy") && !text.contains("herd"));
