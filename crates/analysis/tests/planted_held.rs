@@ -313,9 +313,9 @@ fn a_place_where_waiters_for_any_primitive_wait_names_none() {
     assert_eq!(causes(&record)[0].name.to_string(), "barrier in phase");
 }
 
-/// Clients that wait for a mutex which `back` says who wants, and, `less` of the time that they wait
-/// for that, for the condition of it; the causes are of one core and a half that idles.
-fn let_go(back: &[&str], less: f64) -> Vec<Cause> {
+/// Causes where clients wait for a mutex which threads in `back` want, and so many times as long
+/// for its condition.
+fn let_go(back: &[&str], times: f64) -> Vec<Cause> {
     const MUTEX: u32 = 2;
     const CONDITION: u32 = 3;
     let of_library = |list: &[&str]| -> Vec<Frame> {
@@ -343,7 +343,7 @@ fn let_go(back: &[&str], less: f64) -> Vec<Cause> {
             object: key.object + 0x40,
             ..key.clone()
         };
-        let part = |all: Nanos| Nanos((all.0 as f64 * less) as u64);
+        let part = |all: Nanos| Nanos((all.0 as f64 * times) as u64);
         let also: Vec<Fact> = trial
             .facts
             .iter()

@@ -211,8 +211,8 @@ pub(crate) fn machinery(known: Catalogue, frames: &[Frame]) -> &'static str {
     told.or_else(alone).unwrap_or(LOCK)
 }
 
-/// Whether a thread that a condition just let go wants its lock back: the condition's function calls
-/// the lock's.
+/// Whether a thread that a condition just let go wants its lock back: the condition's function
+/// calls the lock's.
 pub(crate) fn wants_back(known: Catalogue, frames: &[Frame]) -> bool {
     let mut kinds = frames.iter().filter_map(|frame| known.kind(&frame.function));
     known.is_lock(machinery(known, frames)) && kinds.any(|kind| kind == CONDITION)

@@ -140,8 +140,8 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
     }
     if let Some(share) = wait.after_wake {
         text += &format!(
-            "; {} of those who wait for the lock were just woken from a condition: while others hold \
-             it, or all for one that goes on (a thundering herd)",
+            "; {} of those who wait for the lock were just woken from a condition: while others \
+             hold it, or all for one that goes on (a thundering herd)",
             sentence::percent(share)
         );
     }
