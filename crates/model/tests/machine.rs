@@ -165,6 +165,34 @@ fn spinners_slow_a_ticket_lock_and_no_mcs_lock() {
     assert!(at("mcs", 32) > 0.95 * at("mcs", 4), "it does not");
 }
 
+/// Who was woken for a lock pays for looking, however the lock is handed on.
+#[test]
+fn looking_costs_those_who_were_woken() {
+    for kind in ["flag", "futex", "fifo", "read-write"] {
+        let at = |look: &str, clients| {
+            let text = format!(
+                r#"
+                name = "woken"
+                [lock.table]
+                kind = "{kind}"
+                look = "{look}"
+                [[thread]]
+                name = "client"
+                count = "clients"
+                program = [
+                  {{ run = "2 us", cv = 1.0 }},
+                  {{ hold = "table", steps = [{{ run = "1 us", cv = 1.0 }}] }},
+                ]
+                "#
+            );
+            obeys_the_laws(&text, clients, 2, 3).throughput.0
+        };
+        let (alone, alone_free) = (at("5 us", 1), at("0 us", 1));
+        assert!((alone / alone_free - 1.0).abs() < 1e-6, "{kind}: nobody is woken");
+        assert!(at("5 us", 8) < 0.8 * at("0 us", 8), "{kind}");
+    }
+}
+
 #[test]
 fn a_deadlock_is_said_with_its_circle() {
     let text = r#"

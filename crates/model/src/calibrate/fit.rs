@@ -47,9 +47,9 @@ const MOST_INSIDE: f64 = 0.98;
 /// How long a stage is occupied, over what its throughput says where it is full: passing it on
 /// takes a part of that.
 const FULL: (f64, f64) = (0.25, 1.0);
-/// A twin that is off by no more than this needs no stage,
+/// A twin that is off by no more than this needs no other structure,
 const WELL: f64 = 0.08;
-/// and one that has a stage must be off by so much less.
+/// and one that has another must be off by so much less.
 const BETTER: f64 = 0.7;
 /// A twin that is off by more than this at an upper level is not used.
 const USABLE: f64 = 0.25;
@@ -114,18 +114,27 @@ pub(super) fn parse(seen: &Observed, own: &Parameters) -> Result<Twin, NoTwin> {
 }
 
 /// Calibrates a twin. Where locks that anyone may take do not give what was measured, what clients
-/// wait for most is tried as a stage, and taken if that does much better. The same run and seed
-/// give the same twin on any number of workers.
+/// wait for most is tried as a stage, and what they wait for again and again as a lock whose
+/// release wakes all; either is taken if it does much better. The same run and seed give the same
+/// twin on any number of workers.
 ///
 /// # Errors
 /// What the run lacks.
 pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrated, NoTwin> {
-    let twin = fitted(seen, seed, workers);
-    let off = twin.as_ref().map_or(f64::INFINITY, |twin| twin.error.0);
-    let Some(staged) = seen.staged.as_deref().filter(|_| off > WELL) else { return twin };
-    let other = fitted(staged, seed, workers);
-    let is_better = other.as_ref().is_ok_and(|other| other.error.0 < BETTER * off);
-    if is_better { other } else { twin }
+    let error = |twin: &Result<Calibrated, NoTwin>| {
+        twin.as_ref().map_or(f64::INFINITY, |twin| twin.error.0)
+    };
+    let mut twin = fitted(seen, seed, workers);
+    for other in [&seen.staged, &seen.flagged].into_iter().flatten() {
+        if error(&twin) <= WELL {
+            break;
+        }
+        let other = fitted(other, seed, workers);
+        if error(&other) < BETTER * error(&twin) {
+            twin = other;
+        }
+    }
+    twin
 }
 
 fn fitted(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrated, NoTwin> {
@@ -246,6 +255,7 @@ impl Fitting<'_> {
             let visits = match (lock.stage, lock.counted) {
                 (Some(_), _) => 1.0,
                 (None, Some(counted)) => counted.visits,
+                (None, None) if lock.wakes_all => 1.0,
                 (None, None) => lock.waits * times,
             };
             let asleep = match lock.stage {
@@ -267,7 +277,7 @@ impl Fitting<'_> {
     fn grid(&self) -> Vec<Vec<f64>> {
         let locks = self.unknown().count();
         let is_staged = self.seen.locks.iter().any(|lock| lock.stage.is_some());
-        let is_waited = self.unknown().any(|lock| lock.stage.is_none());
+        let is_waited = self.unknown().any(|lock| lock.stage.is_none() && !lock.wakes_all);
         let visits: &[f64] = if is_waited { &[0.0, 0.3, 0.6] } else { &[0.0] };
         let odds: &[f64] = if locks > 0 { &[0.3, 0.5, 0.65, 0.8] } else { &[0.0] };
         let full: &[f64] = if is_staged { &[0.5, 0.8, 1.0] } else { &[1.0] };

@@ -7,7 +7,8 @@
 
 use super::failed;
 use super::fit::{Calibrated, parse, usable};
-use super::observed::{CpuCause, Library, Observed};
+use super::library::Library;
+use super::observed::{CpuCause, Observed};
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
 use kneepoint_vocab::findings::{Altered, Estimate, Next, NoTwin, TwinForecast, WhatIf};

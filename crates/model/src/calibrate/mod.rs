@@ -9,12 +9,15 @@
 mod awake;
 mod fit;
 mod forecast;
+mod library;
 mod observed;
 mod text;
+mod waits;
 
 pub use fit::{Calibrated, calibrate};
 pub use forecast::{Asked, Oracle, Tried, experiments, next};
-pub use observed::{CountedLock, CpuCause, Library, Observed, ObservedLevel, ObservedLock, Stage};
+pub use library::Library;
+pub use observed::{CountedLock, CpuCause, Observed, ObservedLevel, ObservedLock, Stage};
 pub use text::{Parameters, twin_text};
 
 use kneepoint_vocab::findings::NoTwin;

@@ -2,6 +2,7 @@
 //! it waits for.
 
 use super::awake::{LEAST_LEVELS, Watched, awake};
+use super::library::{Library, library, library_cores};
 use crate::twin::Contended;
 use kneepoint_vocab::findings::{
     Cause, CauseKind, Charge, CurvePoint, LevelLedger, LineKind, LockRow, Name, NoTwin, ThreadLine,
@@ -67,6 +68,9 @@ pub struct Observed {
     /// The same run with what its clients wait for most taken as a stage; absent where there is no
     /// such cause.
     pub staged: Option<Box<Observed>>,
+    /// The same run with the lock that an operation waits for several times taken as one whose
+    /// release wakes all; absent where there is none.
+    pub flagged: Option<Box<Observed>>,
 }
 
 /// A level.
@@ -104,16 +108,10 @@ pub struct ObservedLock {
     pub counted: Option<CountedLock>,
     /// What it is where it is no lock that whoever comes next takes.
     pub stage: Option<Stage>,
-}
-
-/// What the kernel does for a library, beside what waits for its lock cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Library {
-    /// As a part of the CPU where causes are ranked,
-    pub part: Ratio,
-    /// and of an operation's least: what operations use more of where causes are ranked is first of
-    /// all this.
-    pub alone: Ratio,
+    /// Whether its release wakes all who wait, of whom one takes it.
+    pub wakes_all: bool,
+    /// CPU of one who was woken for it, where that is told apart from what else is switched for.
+    pub look: Option<Seconds>,
 }
 
 /// A cause that is CPU of an operation.
@@ -187,6 +185,7 @@ impl Observed {
             seen.staged = Some(Box::new(staged));
         }
         seen.awake = awake;
+        seen.flagged = seen.flagged().map(Box::new);
         Ok(seen)
     }
 
@@ -239,7 +238,8 @@ impl Observed {
                     library(Seconds(library_cores(cause)?.0 / rate - cpu), &levels, index)
                 });
                 let (name, counted, stage) = (lock.name.clone(), lock.counted, lock.stage);
-                ObservedLock { name, waits, wait_cpu, library, counted, stage }
+                let (wakes_all, look) = (false, None);
+                ObservedLock { name, waits, wait_cpu, library, counted, stage, wakes_all, look }
             })
             .collect();
         let generated = levels.iter().any(|level| level.generator.0 > 0.02 * level.demand.0);
@@ -267,6 +267,7 @@ impl Observed {
             delay: Seconds(lines.map(|line| line.per_operation.value.0).sum()),
             awake: None,
             staged: None,
+            flagged: None,
             levels,
         })
     }
@@ -301,6 +302,7 @@ impl Observed {
         let mut known = self.clone();
         known.levels.retain(|level| level.clients <= clients);
         known.staged = known.staged.map(|staged| Box::new(staged.up_to(clients)));
+        known.flagged = known.flagged.map(|flagged| Box::new(flagged.up_to(clients)));
         known
     }
 }
@@ -458,26 +460,6 @@ fn locks_of<'a>(
 fn most_shared(pairs: &[Watched<'_>]) -> f64 {
     let shared = pairs.iter().filter(|(point, _)| point.level.clients > 1);
     shared.map(|(point, _)| point.throughput.value.0).fold(0.0, f64::max)
-}
-
-/// What so much CPU of an operation at a level is of the CPU there and at least.
-fn library(own: Seconds, levels: &[ObservedLevel], at: usize) -> Option<Library> {
-    let at = &levels[at];
-    let waits: f64 = at.lock_cpu.iter().map(|it| it.0).sum();
-    let least = levels.iter().map(|it| it.demand.0).fold(f64::INFINITY, f64::min);
-    let alone = (own.0 - (at.demand.0 - least)).max(0.0);
-    (own.0 > 0.0).then(|| Library {
-        part: Ratio(own.0 / (at.demand.0 + waits)),
-        alone: Ratio(alone / least),
-    })
-}
-
-/// Cores that the kernel keeps busy for the library which a cause's lock is in.
-fn library_cores(cause: &Cause) -> Option<Cores> {
-    match &cause.evidence.charge {
-        Charge::Wait { wait } => wait.library,
-        _ => None,
-    }
 }
 
 /// Whether a lock that was counted is this cause.

@@ -1,7 +1,7 @@
 //! The twin file of a run and of parameters: text that a person can read, with where each number
 //! comes from.
 
-use super::observed::Observed;
+use super::observed::{Observed, ObservedLock};
 use crate::twin::Contended;
 use std::fmt::Write;
 
@@ -51,17 +51,32 @@ pub fn twin_text(seen: &Observed, own: &Parameters) -> String {
     );
     machine(&mut text, seen, own);
     for lock in &seen.locks {
-        let name = quoted(&lock.name);
-        let _ = match lock.stage {
-            Some(stage) => writeln!(text, "[semaphore.{name}]\nunits = {}\n", stage.servers),
-            None => writeln!(text, "[lock.{name}]\nkind = \"futex\"\n"),
-        };
+        object(&mut text, lock);
     }
     if seen.round_trips.is_some() {
         text.push_str("[channel.requests]\n\n");
     }
     threads(&mut text, seen, own);
     text
+}
+
+/// A lock, or a semaphore for a stage.
+fn object(text: &mut String, lock: &ObservedLock) {
+    let name = quoted(&lock.name);
+    if let Some(stage) = lock.stage {
+        let _ = writeln!(text, "[semaphore.{name}]\nunits = {}\n", stage.servers);
+        return;
+    }
+    let kind = if lock.wakes_all { "flag" } else { "futex" };
+    let _ = writeln!(text, "[lock.{name}]\nkind = \"{kind}\"");
+    if let Some(look) = lock.look {
+        let (cpu, source) = (length(look.0), "CPU that grows with its waits");
+        let _ = writeln!(
+            text,
+            "look = {{ value = \"{cpu}\", from = \"measured\", source = \"{source}\" }}"
+        );
+    }
+    text.push('\n');
 }
 
 fn machine(text: &mut String, seen: &Observed, own: &Parameters) {
@@ -88,7 +103,9 @@ fn machine(text: &mut String, seen: &Observed, own: &Parameters) {
     let waits: f64 = seen.locks.iter().map(|lock| lock.waits).sum();
     let of_wait = "CPU in the kernel for one wait; half each for switching and waking";
     let unseen = "no wait for a lock was seen; as lmbench finds on machines of today";
+    let told = seen.locks.iter().any(|lock| lock.look.is_some());
     let cost = match (waits > 0.0, paid > 0.0) {
+        _ if told => None,
         (true, true) => Some((0.5 * paid / waits, "measured", of_wait)),
         (false, _) if !seen.locks.is_empty() => Some((SWITCH, "assumed", unseen)),
         _ => None,
@@ -119,28 +136,47 @@ fn rounds(seen: &Observed, own: &Parameters) -> f64 {
 
 fn threads(text: &mut String, seen: &Observed, own: &Parameters) {
     let rounds = rounds(seen, own);
+    let body = body(seen, own, rounds);
+    let _ = writeln!(text, "[[thread]]\nname = \"client\"\ncount = \"clients\"\nprogram = [");
+    if seen.round_trips.is_none() {
+        let _ = writeln!(text, "  {{ repeat = {rounds:.0}, steps = [\n{body}  ] }},\n]");
+        return;
+    }
+    let asks = length(part_of_generator(seen) * seen.least_demand().0 / rounds);
+    let trips = |times: f64| {
+        format!(
+            "{{ repeat = {times:.0}, steps = [\n    {{ run = \"{asks}\", cv = 1.0 }},\n    \
+             {{ call = \"requests\" }},\n  ] }}"
+        )
+    };
+    let across = across(seen).map(|index| {
+        let held = (own.inside[index] * rounds).round().clamp(1.0, rounds);
+        (quoted(&seen.locks[index].name), held)
+    });
+    let before = rounds - across.as_ref().map_or(0.0, |(_, held)| *held);
+    if before > 0.0 {
+        let _ = writeln!(text, "  {},", trips(before));
+    }
+    if let Some((name, held)) = across {
+        let _ = writeln!(text, "  {{ hold = {name}, steps = [{}] }},", trips(held));
+    }
+    let _ = writeln!(
+        text,
+        "]\n\n[[thread]]\nname = \"server\"\ncount = \"clients\"\nworker = true\nprogram = [\n    \
+         {{ take = \"requests\" }},\n{body}    {{ reply = true }},\n]"
+    );
+}
+
+/// The steps of one round: of the server, or of the client where there is none.
+fn body(seen: &Observed, own: &Parameters, rounds: f64) -> String {
     let least = seen.least_demand().0;
-    let generated = part_of_generator(seen);
-    let inside: f64 = own.inside.iter().sum();
-    let outside = (1.0 - generated - inside).max(0.0) * least / rounds;
+    let across = across(seen);
+    let locks = || (0..seen.locks.len()).filter(move |index| across != Some(*index));
+    let inside: f64 = locks().map(|index| own.inside[index]).sum();
+    let outside = (1.0 - part_of_generator(seen) - inside).max(0.0) * least / rounds;
     let mut body = format!("    {{ run = \"{}\", cv = 1.0 }},\n", length(outside));
-    for (index, lock) in seen.locks.iter().enumerate() {
-        let held = own.inside[index] * least / own.visits[index].max(1e-9);
-        let from = match (lock.counted, lock.stage.and_then(|stage| stage.inside)) {
-            (Some(_), _) => "\"measured\", source = \"census of locks\"",
-            (_, Some(_)) => "\"measured\", source = \"CPU of the thread that serves\"",
-            (None, None) => "\"fitted\"",
-        };
-        let run = format!("{{ value = \"{}\", from = {from} }}", length(held));
-        let name = quoted(&lock.name);
-        let asleep = own.asleep[index] / own.visits[index].max(1e-9);
-        let asleep = match asleep > ASLEEP * held {
-            true => format!(", {{ think = \"{}\", cv = 1.0 }}", length(asleep)),
-            false => String::new(),
-        };
-        let steps = format!("[{{ run = {run}, cv = 1.0 }}{asleep}]");
-        let hold = if lock.stage.is_some() { "within" } else { "hold" };
-        let hold = format!("{{ {hold} = {name}, steps = {steps} }}");
+    for index in locks() {
+        let hold = hold(seen, own, index);
         let each = own.visits[index] / rounds;
         let _ = match each {
             _ if (OFTEN..1.5).contains(&each) => writeln!(body, "    {hold},"),
@@ -154,22 +190,34 @@ fn threads(text: &mut String, seen: &Observed, own: &Parameters) {
     if delay > 0.02 * least / rounds {
         let _ = writeln!(body, "    {{ think = \"{}\", cv = 1.0 }},", length(delay));
     }
-    let _ = writeln!(text, "[[thread]]\nname = \"client\"\ncount = \"clients\"\nprogram = [");
-    if seen.round_trips.is_some() {
-        let asks = length(generated * least / rounds);
-        let _ = writeln!(
-            text,
-            "  {{ repeat = {rounds:.0}, steps = [\n    {{ run = \"{asks}\", cv = 1.0 }},\n    \
-             {{ call = \"requests\" }},\n  ] }},\n]\n"
-        );
-        let _ = writeln!(
-            text,
-            "[[thread]]\nname = \"server\"\ncount = \"clients\"\nworker = true\nprogram = [\n    \
-             {{ take = \"requests\" }},\n{body}    {{ reply = true }},\n]"
-        );
-    } else {
-        let _ = writeln!(text, "  {{ repeat = {rounds:.0}, steps = [\n{body}  ] }},\n]");
-    }
+    body
+}
+
+/// One visit to a lock or stage.
+fn hold(seen: &Observed, own: &Parameters, index: usize) -> String {
+    let lock = &seen.locks[index];
+    let visits = own.visits[index].max(1e-9);
+    let held = own.inside[index] * seen.least_demand().0 / visits;
+    let from = match (lock.counted, lock.stage.and_then(|stage| stage.inside)) {
+        (Some(_), _) => "\"measured\", source = \"census of locks\"",
+        (_, Some(_)) => "\"measured\", source = \"CPU of the thread that serves\"",
+        (None, None) => "\"fitted\"",
+    };
+    let run = format!("{{ value = \"{}\", from = {from} }}", length(held));
+    let asleep = own.asleep[index] / visits;
+    let asleep = match asleep > ASLEEP * held {
+        true => format!(", {{ think = \"{}\", cv = 1.0 }}", length(asleep)),
+        false => String::new(),
+    };
+    let step = if lock.stage.is_some() { "within" } else { "hold" };
+    let name = quoted(&lock.name);
+    format!("{{ {step} = {name}, steps = [{{ run = {run}, cv = 1.0 }}{asleep}] }}")
+}
+
+/// The lock that is held from one request to the next, as that of a row until the transaction ends.
+fn across(seen: &Observed) -> Option<usize> {
+    seen.round_trips.filter(|trips| *trips > 1.0)?;
+    seen.locks.iter().position(|lock| lock.wakes_all)
 }
 
 /// Part of an operation's CPU that is the generator's, at the level where the CPU is least.

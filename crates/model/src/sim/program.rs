@@ -132,6 +132,8 @@ pub struct LockSpec {
     pub transfer: Ticks,
     /// CPU on being handed it, for each thread that still spins.
     pub per_spinner: Ticks,
+    /// CPU of a thread that was woken for it, before it has it or looks at it again.
+    pub look: Ticks,
     /// Longest spin before sleeping; `Ticks::MAX` for no limit.
     pub spin: Ticks,
     /// Its owner may take it again.

@@ -173,6 +173,7 @@ impl Twin {
                     kind,
                     transfer: ticks(lock.transfer.value.0),
                     per_spinner: ticks(lock.per_spinner.value.0),
+                    look: ticks(lock.look.value.0),
                     spin: limit.unwrap_or(unlimited),
                     recursive: lock.recursive,
                     dropped_asleep: lock.dropped_asleep,

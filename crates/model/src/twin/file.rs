@@ -212,6 +212,9 @@ pub struct Lock {
     /// CPU on being handed it, for each thread that spins.
     #[serde(default)]
     pub per_spinner: Quantity,
+    /// CPU of a thread that was woken for it, before it has it or looks at it again.
+    #[serde(default)]
+    pub look: Quantity,
     /// Longest spin of a futex (none if absent) or an adaptive lock (no limit if absent).
     pub spin: Option<Quantity>,
     /// Its owner may take it again.

@@ -43,7 +43,7 @@ impl Machine<'_> {
         }
         if let Some(first) = self.locks[wants as usize].sleepers.pop(&mut self.threads) {
             self.threads[first as usize].next = Next::Retry;
-            self.wake(by, first, self.objects.lock(wants));
+            self.rouse(by, first, wants);
         }
     }
 

@@ -30,7 +30,7 @@ impl Machine<'_> {
             if self.threads[first as usize].wants_shared == kind {
                 self.locks[wants as usize].sleepers.remove(&mut self.threads, first);
                 self.grant(first, wants, 0);
-                self.wake(by, first, self.objects.lock(wants));
+                self.rouse(by, first, wants);
                 if !kind {
                     return;
                 }

@@ -13,7 +13,7 @@ impl Machine<'_> {
         let lock = &mut self.locks[wants as usize];
         if let Some(first) = lock.sleepers.pop(&mut self.threads) {
             self.grant(first, wants, 0);
-            self.wake(by, first, self.objects.lock(wants));
+            self.rouse(by, first, wants);
         }
     }
 
@@ -21,7 +21,19 @@ impl Machine<'_> {
     pub(super) fn wake_all(&mut self, by: u32, wants: u32) {
         while let Some(next) = self.locks[wants as usize].sleepers.pop(&mut self.threads) {
             self.threads[next as usize].next = Next::Retry;
-            self.wake(by, next, self.objects.lock(wants));
+            self.rouse(by, next, wants);
         }
+    }
+
+    /// Wakes one who sleeps for a lock.
+    pub(super) fn rouse(&mut self, by: u32, number: u32, wants: u32) {
+        let object = self.objects.lock(wants);
+        let look = self.twin.locks[wants as usize].look;
+        if look > 0 {
+            let thread = &mut self.threads[number as usize];
+            thread.extra += look;
+            thread.extra_of = object;
+        }
+        self.wake(by, number, object);
     }
 }

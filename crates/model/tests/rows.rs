@@ -1,0 +1,120 @@
+//! A row's lock, held across requests, whose release wakes all who wait: a twin that is calibrated
+//! from what a run would have seen of it does what the true one does.
+
+use kneepoint_model::calibrate::{Observed, ObservedLevel, ObservedLock, calibrate};
+use kneepoint_model::sweep::{Simulated, Sweep, sweep};
+use kneepoint_model::twin::{Change, Twin};
+use kneepoint_vocab::{Level, Ratio, Seconds};
+
+/// Seven requests, the last three of which are made while the row is held.
+const ROW: &str = r#"
+    name = "row"
+    [cores]
+    count = 2
+    [scheduler]
+    slice = "3 ms"
+    [lock.row]
+    kind = "flag"
+    look = "50 us"
+    [channel.requests]
+    [[thread]]
+    name = "client"
+    count = "clients"
+    program = [
+      { repeat = 4, steps = [{ run = "16 us", cv = 1.0 }, { call = "requests" }] },
+      { hold = "row", steps = [
+        { repeat = 3, steps = [{ run = "16 us", cv = 1.0 }, { call = "requests" }] },
+      ] },
+    ]
+    [[thread]]
+    name = "server"
+    count = "clients"
+    worker = true
+    program = [{ take = "requests" }, { run = "44 us", cv = 1.0 }, { reply = true }]
+"#;
+
+const ASKS: f64 = 7.0 * 16e-6;
+const DEMAND: f64 = 7.0 * 60e-6;
+const LOOK: f64 = 50e-6;
+
+fn simulated(twin: &Twin, clients: &[u32]) -> Vec<Simulated> {
+    let how = Sweep { seed: 5, precision: Ratio(0.02), budget: 200_000_000, workers: 2 };
+    let levels: Vec<Level> = clients.iter().map(|&clients| Level { clients, cores: 2 }).collect();
+    let all = sweep(twin, &levels, &how).expect("allowed");
+    all.into_iter().map(|level| level.expect("simulated")).collect()
+}
+
+/// Seconds of an operation that one line of its ledger has, over all.
+fn part(level: &Simulated, object: &str) -> f64 {
+    let own = level.thread.iter().filter(|line| line.object == object);
+    let all: f64 = level.thread.iter().map(|line| line.amount).sum();
+    own.map(|line| line.amount).sum::<f64>() / all
+}
+
+/// What a run of these levels would have seen, whose account has the CPU of waits.
+fn seen(all: &[Simulated]) -> Observed {
+    let looking = |level: &Simulated| (level.busy.0 / level.throughput.0 - DEMAND).max(0.0);
+    let levels = all.iter().map(|level| ObservedLevel {
+        clients: level.level.clients,
+        throughput: level.throughput,
+        error: Ratio(0.02),
+        demand: Seconds(DEMAND),
+        generator: Seconds(ASKS),
+        lock_cpu: vec![Seconds(looking(level))],
+        blocked: vec![Ratio(part(level, "row"))],
+    });
+    let last = all.last().expect("levels");
+    let lock = ObservedLock {
+        name: "row".to_owned(),
+        waits: looking(last) / LOOK,
+        wait_cpu: Seconds(LOOK),
+        library: None,
+        counted: None,
+        stage: None,
+        wakes_all: false,
+        look: None,
+    };
+    Observed {
+        name: "row".to_owned(),
+        cores: 2,
+        levels: levels.collect(),
+        locks: vec![lock],
+        round_trips: Some(7.0),
+        contended: None,
+        cpu: Vec::new(),
+        first_cause: Some("row".to_owned()),
+        delay: Seconds(0.0),
+        awake: None,
+        staged: None,
+        flagged: None,
+    }
+}
+
+#[test]
+fn a_row_that_is_held_across_requests_is_found_and_forecast() {
+    let real = Twin::parse(ROW).expect("valid");
+    let known = seen(&simulated(&real, &[1, 2, 4, 8]));
+    let short = calibrate(&known, 3, 2).expect("calibrated");
+    let flagged = known.flagged().expect("waited for again and again");
+    let known = Observed { flagged: Some(Box::new(flagged)), ..known };
+    let twin = calibrate(&known, 3, 2).expect("calibrated");
+    assert!(twin.error.0 < 0.7 * short.error.0, "{:?} and {:?}", twin.error, short.error);
+    let text = twin.file(|_| String::new());
+    assert!(text.contains("hold = \"row\", steps = [{ repeat = 3"), "{text}");
+    let own = twin.twin().expect("a twin");
+    let off = |own: &Twin, real: &Twin, clients: u32| {
+        let [own, real] = [own, real].map(|twin| simulated(twin, &[clients])[0].throughput);
+        (own.0 / real.0 - 1.0).abs()
+    };
+    assert!(off(&own, &real, 16) < 0.1, "{text}");
+    let without = |twin: &Twin| twin.with(&Change::Without("row".to_owned())).expect("changed");
+    assert!(off(&without(&own), &without(&real), 8) < 0.1, "{text}");
+}
+
+#[test]
+fn a_lock_that_is_waited_for_once_stays_one() {
+    let real = Twin::parse(ROW).expect("valid");
+    let mut known = seen(&simulated(&real, &[1, 2, 4]));
+    known.locks[0].waits = 1.0;
+    assert!(known.flagged().is_none());
+}
