@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Sandbox, ran, together};
+use common::{Sandbox, alone, ran, together};
 use kneepoint_vocab::findings::{Interaction, Verdict};
 use kneepoint_vocab::{Findings, Proven};
 use std::fs;
@@ -17,7 +17,7 @@ const BENCH: &str = "timeout {seconds} sleep 60; echo rate: {clients}000";
 
 #[test]
 fn its_throughput_is_read_at_every_level() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let measured = ["run", "--levels", "1,3", "--budget", "30s", "--throughput", "rate: ([0-9]+)"];
     let reported = ["--out", "run", "--json", "--", "sh", "-c", BENCH];
@@ -188,7 +188,7 @@ fn variants_are_tried_at_the_level_that_is_asked_for() {
 
 #[test]
 fn output_without_a_figure_is_an_error_that_shows_it() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let measured = ["run", "--levels", "1", "--budget", "20s", "--throughput", "rate: ([0-9]+)"];
     let reported = ["--out", "run", "--", "sh", "-c", "echo no figure for {clients}"];
@@ -198,7 +198,7 @@ fn output_without_a_figure_is_an_error_that_shows_it() {
 
 #[test]
 fn output_that_is_not_understood_is_refused_with_its_numbers_and_the_way_out() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let measured = ["run", "--levels", "1", "--budget", "20s", "--out", "run", "--"];
     let reported = ["sh", "-c", "sleep 1; echo done 30 rounds with {clients}"];

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Sandbox, eventually, is_root, together};
+use common::{Sandbox, alone, eventually, is_root};
 use kneepoint_vocab::Profile;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ fn profiled(sandbox: &Sandbox, words: &[&str]) -> Seen {
 #[test]
 fn calls_of_a_function_are_operations() {
     const TEST: &str = "calls_of_a_function_are_operations";
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     if !ready(&sandbox, TEST) {
         return;
@@ -185,7 +185,7 @@ impl Drop for Contained {
 #[test]
 fn a_container_is_found_and_its_programs_have_names() {
     const TEST: &str = "a_container_is_found_and_its_programs_have_names";
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     if !ready(&sandbox, TEST) {
         return;

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Sandbox, copy_run, finished, fixture, together};
+use common::{Sandbox, alone, copy_run, finished, fixture};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -103,7 +103,7 @@ fn names_steer_no_terminal() {
 /// What a command says before it fails is quoted, and cannot do more than be read.
 #[test]
 fn last_words_steer_no_terminal() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let script = r": {clients}; printf '\033]0;owned\007\033[2J\r\342\200\256evil' >&2; exit 3";
     let arguments = ["run", "--levels", "1", "--budget", "20s", "--tier", "fallback"];

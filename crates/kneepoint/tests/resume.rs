@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Sandbox, copy_run, eventually, finished, together};
+use common::{Sandbox, alone, copy_run, eventually, finished};
 use kneepoint_vocab::{Disposition, Phase, RunRecord, TrialRecord};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ fn findings(sandbox: &Sandbox, directory: &str) -> Value {
 
 #[test]
 fn a_run_goes_on_wherever_it_was_cut_off() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = begun();
     let done = sandbox.run(&RUN);
     assert!(matches!(done.code, Some(0 | 4)), "{done:?}");
@@ -127,7 +127,7 @@ fn a_run_goes_on_wherever_it_was_cut_off() {
 
 #[test]
 fn a_run_with_all_on_record_has_the_report_that_it_would_have_had() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = begun();
     assert!(matches!(sandbox.run(&RUN).code, Some(0 | 4)));
     copy_run(&sandbox.path("run"), &sandbox.path("cut"));
@@ -142,7 +142,7 @@ fn a_run_with_all_on_record_has_the_report_that_it_would_have_had() {
 
 #[test]
 fn a_run_that_was_killed_or_interrupted_goes_on() {
-    let _together = together();
+    let _alone = alone();
     for signal in ["KILL", "INT"] {
         let sandbox = begun();
         let child = sandbox.spawn(&RUN);
@@ -167,7 +167,7 @@ fn a_run_that_was_killed_or_interrupted_goes_on() {
 #[test]
 fn another_plan_is_refused() {
     let sandbox = begun();
-    let _together = together();
+    let _alone = alone();
     assert!(matches!(sandbox.run(&RUN).code, Some(0 | 4)));
     fs::remove_file(sandbox.path("run/end.json")).unwrap();
     fs::write(sandbox.path("short.toml"), RECIPE.replace("slice_ms = 60", "slice_ms = 70"))

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Sandbox, eventually, finished, is_root, together};
+use common::{Sandbox, alone, eventually, finished, is_root};
 use std::fs;
 use std::process::Command;
 
@@ -36,7 +36,7 @@ fn ended(child: std::process::Child) {
 
 #[test]
 fn kneepoint_keeps_what_it_needs_and_the_embedded_workload_nothing() {
-    let _together = together();
+    let _alone = alone();
     if !is_root() {
         println!("SKIP kneepoint_keeps_what_it_needs: not root");
         return;
@@ -56,7 +56,7 @@ fn kneepoint_keeps_what_it_needs_and_the_embedded_workload_nothing() {
 /// A command is run as its user runs it.
 #[test]
 fn a_measured_command_has_the_rights_of_its_user() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let script = "sleep 77; : {clients}";
     let words = ["run", "--tier", "fallback", "--out", "run", "--work", "1", "--", "sh", "-c"];

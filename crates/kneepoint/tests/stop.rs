@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Sandbox, eventually, finished, scratch_of, together};
+use common::{Sandbox, alone, eventually, finished, scratch_of};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn send(signal: &str, process: u32) {
 /// A command that would be waited for ten minutes, and that takes no hint.
 #[test]
 fn one_signal_ends_a_command_that_hangs() {
-    let _together = together();
+    let _alone = alone();
     for signal in ["INT", "TERM"] {
         let sandbox = Sandbox::new();
         let script = ": {clients}; trap '' TERM INT HUP; touch begun; while :; do sleep 600; done";
@@ -44,7 +44,7 @@ fn one_signal_ends_a_command_that_hangs() {
 /// Somebody has stopped the guardian: it is not waited for, and all is put back without it.
 #[test]
 fn a_stopped_guardian_is_not_waited_for() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let folder = sandbox.path("");
     let script = format!("cd {}; : {{clients}}; touch begun; sleep 600", folder.display());
@@ -67,7 +67,7 @@ fn a_stopped_guardian_is_not_waited_for() {
 /// A daemon of the command ends with it, whether the run ends in order or is killed.
 #[test]
 fn daemons_end_with_the_run() {
-    let _together = together();
+    let _alone = alone();
     let script = "setsid sleep 611 & (setsid sh -c 'sleep 612 & wait' &) ; sleep 0.3; : {clients}";
     let sandbox = Sandbox::new();
     let child = started(&sandbox, script);
@@ -90,7 +90,7 @@ fn daemons_end_with_the_run() {
 /// A server that rewrites its environment, so that only its control group tells whose it is.
 #[test]
 fn a_server_that_daemonises_ends_with_the_run() {
-    let _together = together();
+    let _alone = alone();
     if !Path::new("/usr/bin/redis-server").exists() {
         println!("SKIP a_server_that_daemonises_ends_with_the_run: no redis-server");
         return;
@@ -127,7 +127,7 @@ fn a_server_that_daemonises_ends_with_the_run() {
 /// Kills at moments that fall into the making of the scratch directory and the first starts.
 #[test]
 fn a_kill_at_any_moment_leaves_nothing() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     for moment in 0..24_u64 {
         let child =
@@ -145,7 +145,7 @@ fn a_kill_at_any_moment_leaves_nothing() {
 /// There is no room for the page: what was measured is reported all the same, and where it lies.
 #[test]
 fn a_failure_at_the_end_tells_what_was_measured() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     fs::write(sandbox.path("table.csv"), "clients,throughput\n1,10\n2,18\n4,20\n").unwrap();
     let Some(_mounted) = common::Mounted::tmpfs(&sandbox.path("small"), "size=24k") else {
@@ -163,7 +163,7 @@ fn a_failure_at_the_end_tells_what_was_measured() {
 /// A slice that fails after others were kept: the error says where they are.
 #[test]
 fn a_failure_on_the_way_says_where_the_rest_lies() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let script = format!(
         "cd {}; : {{clients}}; echo x >> count; test $(wc -l < count) -lt 4 || exit 9; sleep 0.4",
@@ -184,7 +184,7 @@ fn without_processes_there_is_one_line() {
         println!("SKIP without_processes_there_is_one_line: needs root to become nobody");
         return;
     }
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let arguments = ["run", "--tier", "fallback", "--budget", "3s", "--out", "run"];
     let mut refused = 0;
@@ -206,7 +206,7 @@ fn without_processes_there_is_one_line() {
 /// Where no more files or memory may be had, that is said in a line.
 #[test]
 fn without_files_or_memory_there_is_one_line() {
-    let _together = together();
+    let _alone = alone();
     let sandbox = Sandbox::new();
     let memory = [55, 70].map(|mib| format!("ulimit -v {}", mib * 1024));
     let files = ["-n 12", "-f 0", "-s 64"].map(|limit| format!("ulimit {limit}"));
