@@ -1,6 +1,5 @@
 //! What the kernel does for the library which a lock is in.
 
-use super::observed::ObservedLevel;
 use kneepoint_vocab::findings::{Cause, Charge};
 use kneepoint_vocab::{Cores, Ratio, Seconds};
 
@@ -14,15 +13,18 @@ pub struct Library {
     pub alone: Ratio,
 }
 
-/// What so much CPU of an operation at a level is of the CPU there and at least.
-pub(super) fn library(own: Seconds, levels: &[ObservedLevel], at: usize) -> Option<Library> {
-    let at = &levels[at];
-    let waits: f64 = at.lock_cpu.iter().map(|it| it.0).sum();
-    let least = levels.iter().map(|it| it.demand.0).fold(f64::INFINITY, f64::min);
-    let alone = (own.0 - (at.demand.0 - least)).max(0.0);
+/// What so much CPU of an operation is at a level where it takes `demand`, and `waits` beside
+/// that, and `least` where it takes least.
+pub(super) fn library(
+    own: Seconds,
+    demand: Seconds,
+    waits: Seconds,
+    least: Seconds,
+) -> Option<Library> {
+    let alone = (own.0 - (demand.0 - least.0)).max(0.0);
     (own.0 > 0.0).then(|| Library {
-        part: Ratio(own.0 / (at.demand.0 + waits)),
-        alone: Ratio(alone / least),
+        part: Ratio(own.0 / (demand.0 + waits.0)),
+        alone: Ratio(alone / least.0),
     })
 }
 

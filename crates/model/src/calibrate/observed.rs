@@ -224,6 +224,7 @@ impl Observed {
         if levels.iter().any(|level| level.demand.0 <= 0.0) {
             return Err(NoTwin::NoDemand);
         }
+        let least = Seconds(levels.iter().map(|it| it.demand.0).fold(f64::INFINITY, f64::min));
         let rate = at_focus.map_or(1.0, |(point, _)| point.throughput.value.0);
         let index =
             at_focus.and_then(|at| levels.iter().position(|it| it.clients == at.0.level.clients));
@@ -235,7 +236,10 @@ impl Observed {
                 let cpu = index.map_or(0.0, |index| levels[index].lock_cpu[number].0).max(0.0);
                 let wait_cpu = Seconds(if waits > 0.0 { cpu / waits } else { 0.0 });
                 let library = lock.cause.zip(index).and_then(|(cause, index)| {
-                    library(Seconds(library_cores(cause)?.0 / rate - cpu), &levels, index)
+                    let at = &levels[index];
+                    let waits = Seconds(at.lock_cpu.iter().map(|it| it.0).sum());
+                    let own = Seconds(library_cores(cause)?.0 / rate - cpu);
+                    library(own, at.demand, waits, least)
                 });
                 let (name, counted, stage) = (lock.name.clone(), lock.counted, lock.stage);
                 let (wakes_all, look) = (false, None);

@@ -6,8 +6,8 @@ use kneepoint_vocab::Seconds;
 /// An operation that waits for a lock so many times takes it once, and finds it taken again by
 /// another whenever it was woken.
 const AGAIN: f64 = 2.0;
-/// Waits tell what CPU an operation takes more of where they account for this part of what it varies
-/// by.
+/// Waits tell what CPU an operation takes more of where they account for this part of what it
+/// varies by.
 const TOLD: f64 = 0.8;
 
 impl Observed {
@@ -36,9 +36,9 @@ impl Observed {
     }
 }
 
-/// Counts the CPU that an operation takes more of where it waits more as what its waits cost: caches
-/// are cold after each, and who is woken does part of its work again. By least squares over the
-/// levels; where waits do not tell the CPU, nothing changes.
+/// Counts the CPU that an operation takes more of where it waits more as what its waits cost:
+/// caches are cold after each, and who is woken does part of its work again. By least squares over
+/// the levels; where waits do not tell the CPU, nothing changes.
 fn by_waits(seen: &mut Observed) {
     let paid = |level: &ObservedLevel| level.lock_cpu.iter().map(|it| it.0).sum::<f64>();
     let points: Vec<(f64, f64)> = seen.levels.iter().map(|it| (paid(it), it.demand.0)).collect();
