@@ -95,7 +95,7 @@ fn a_row_that_is_held_across_requests_is_found_and_forecast() {
     let real = Twin::parse(ROW).expect("valid");
     let known = seen(&simulated(&real, &[1, 2, 4, 8]));
     let short = calibrate(&known, 3, 2).expect("calibrated");
-    let flagged = known.flagged().expect("waited for again and again");
+    let flagged = known.with_flags().expect("waited for again and again");
     let known = Observed { flagged: Some(Box::new(flagged)), ..known };
     let twin = calibrate(&known, 3, 2).expect("calibrated");
     assert!(twin.error.0 < 0.7 * short.error.0, "{:?} and {:?}", twin.error, short.error);
@@ -116,5 +116,18 @@ fn a_lock_that_is_waited_for_once_stays_one() {
     let real = Twin::parse(ROW).expect("valid");
     let mut known = seen(&simulated(&real, &[1, 2, 4]));
     known.locks[0].waits = 1.0;
-    assert!(known.flagged().is_none());
+    assert!(known.with_flags().is_none());
+}
+
+/// A level that is left out has no say in what waits cost.
+#[test]
+fn what_goes_with_waits_is_told_by_the_levels_that_are_left() {
+    let real = Twin::parse(ROW).expect("valid");
+    let mut known = seen(&simulated(&real, &[1, 2, 4, 8]));
+    known.levels[3].demand = Seconds(20.0 * DEMAND);
+    known.flagged = known.with_flags().map(Box::new);
+    let look = |seen: &Observed| seen.flagged.as_ref().expect("flags").locks[0].look.expect("told");
+    assert!(look(&known).0 > 2.0 * LOOK, "{:?}", look(&known));
+    let left = look(&known.up_to(4));
+    assert!((left.0 / LOOK - 1.0).abs() < 1e-6, "{left:?}");
 }

@@ -115,8 +115,9 @@ pub(super) fn parse(seen: &Observed, own: &Parameters) -> Result<Twin, NoTwin> {
 
 /// Calibrates a twin. Where locks that anyone may take do not give what was measured, what clients
 /// wait for most is tried as a stage, and what they wait for again and again as a lock whose
-/// release wakes all; either is taken if it does much better. The same run and seed give the same
-/// twin on any number of workers.
+/// release wakes all; either is taken if it does much better, and is not one that misses an upper
+/// level where the other does not. The same run and seed give the same twin on any number of
+/// workers.
 ///
 /// # Errors
 /// What the run lacks.
@@ -130,7 +131,10 @@ pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrate
             break;
         }
         let other = fitted(other, seed, workers);
-        if error(&other) < BETTER * error(&twin) {
+        let is_usable =
+            |twin: &Result<Calibrated, NoTwin>| twin.as_ref().is_ok_and(|it| usable(it).is_ok());
+        let may_be = is_usable(&other) || !is_usable(&twin);
+        if may_be && error(&other) < BETTER * error(&twin) {
             twin = other;
         }
     }

@@ -185,7 +185,7 @@ impl Observed {
             seen.staged = Some(Box::new(staged));
         }
         seen.awake = awake;
-        seen.flagged = seen.flagged().map(Box::new);
+        seen.flagged = seen.with_flags().map(Box::new);
         Ok(seen)
     }
 
@@ -306,7 +306,10 @@ impl Observed {
         let mut known = self.clone();
         known.levels.retain(|level| level.clients <= clients);
         known.staged = known.staged.map(|staged| Box::new(staged.up_to(clients)));
-        known.flagged = known.flagged.map(|flagged| Box::new(flagged.up_to(clients)));
+        if known.flagged.is_some() {
+            // What goes with waits is told by the levels that are left.
+            known.flagged = known.with_flags().map(Box::new);
+        }
         known
     }
 }

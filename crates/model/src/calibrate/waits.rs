@@ -15,7 +15,7 @@ impl Observed {
     /// wakes all; absent where there is none. What its waits cost is then each waiter's own:
     /// threads that switch for other things, as requests, pay for that in their CPU.
     #[must_use]
-    pub fn flagged(&self) -> Option<Self> {
+    pub fn with_flags(&self) -> Option<Self> {
         let is_it = |lock: &ObservedLock| {
             lock.waits >= AGAIN && lock.counted.is_none() && lock.stage.is_none()
         };
