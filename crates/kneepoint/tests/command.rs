@@ -19,7 +19,7 @@ const BENCH: &str = "timeout {seconds} sleep 60; echo rate: {clients}000";
 fn its_throughput_is_read_at_every_level() {
     let _alone = alone();
     let sandbox = Sandbox::new();
-    let measured = ["run", "--levels", "1,3", "--budget", "30s", "--throughput", "rate: ([0-9]+)"];
+    let measured = ["run", "--levels", "1,3", "--budget", "14s", "--throughput", "rate: ([0-9]+)"];
     let reported = ["--out", "run", "--json", "--", "sh", "-c", BENCH];
     let ran = sandbox.run(&[&measured[..], &reported[..]].concat());
     // So short a run may call itself not trustworthy; it may not fail.

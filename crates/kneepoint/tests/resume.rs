@@ -93,43 +93,30 @@ fn findings(sandbox: &Sandbox, directory: &str) -> Value {
     value
 }
 
-#[test]
-fn a_run_goes_on_wherever_it_was_cut_off() {
-    let _alone = alone();
-    let sandbox = begun();
-    let done = sandbox.run(&RUN);
-    assert!(matches!(done.code, Some(0 | 4)), "{done:?}");
-    let whole = sandbox.path("run");
-    let trials = lines(&whole.join("trials.jsonl"));
-    let all = trials.len();
-    let warm = trials.iter().filter(|line| line.contains("warm-up")).count();
-    for slices in [0, warm + 1, warm + (all - warm) / 2] {
-        let name = format!("cut-{slices}");
-        cut(&whole, &sandbox.path(&name), slices);
-        let done = sandbox.run(&["run", "--resume", &name]);
-        assert!(matches!(done.code, Some(0 | 4)), "{slices} of {all}: {done:?}");
-        let record = kneepoint_lab::open(&sandbox.path(&name)).unwrap();
-        assert_eq!(record.torn, Vec::<String>::new(), "{slices}");
-        assert!(record.end.is_some(), "{slices}");
-        let places = standing(&record);
-        assert!(places.values().all(|count| *count == 1), "{slices}: {places:?}");
-        let planned = |place: &&(Phase, u32, u32)| place.0 == Phase::Effects || place.1 < 2;
-        // Two blocks of two levels, and two of four variants.
-        assert_eq!(places.keys().filter(planned).count(), 2 * 2 + 2 * 4, "{slices}");
-        let text = fs::read_to_string(sandbox.path(&name).join("trials.jsonl")).unwrap();
-        let kept = trials[..slices].iter().filter(|line| text.contains(line.as_str())).count();
-        // What is not there as it was is of the block in which it was cut off.
-        assert!(kept + 4 >= slices, "{kept} of {slices}");
-        let reported = sandbox.run(&["report", &name]);
-        assert_eq!(reported.out, done.out, "{slices}");
-    }
+/// Where it was cut off after so many slices.
+fn goes_on(sandbox: &Sandbox, trials: &[String], slices: usize) {
+    let name = format!("cut-{slices}");
+    cut(&sandbox.path("run"), &sandbox.path(&name), slices);
+    let done = sandbox.run(&["run", "--resume", &name]);
+    assert!(matches!(done.code, Some(0 | 4)), "{slices} of {}: {done:?}", trials.len());
+    let record = kneepoint_lab::open(&sandbox.path(&name)).unwrap();
+    assert_eq!(record.torn, Vec::<String>::new(), "{slices}");
+    assert!(record.end.is_some(), "{slices}");
+    let places = standing(&record);
+    assert!(places.values().all(|count| *count == 1), "{slices}: {places:?}");
+    let planned = |place: &&(Phase, u32, u32)| place.0 == Phase::Effects || place.1 < 2;
+    // Two blocks of two levels, and two of four variants.
+    assert_eq!(places.keys().filter(planned).count(), 2 * 2 + 2 * 4, "{slices}");
+    let text = fs::read_to_string(sandbox.path(&name).join("trials.jsonl")).unwrap();
+    let kept = trials[..slices].iter().filter(|line| text.contains(line.as_str())).count();
+    // What is not there as it was is of the block in which it was cut off.
+    assert!(kept + 4 >= slices, "{kept} of {slices}");
+    let reported = sandbox.run(&["report", &name]);
+    assert_eq!(reported.out, done.out, "{slices}");
 }
 
-#[test]
-fn a_run_with_all_on_record_has_the_report_that_it_would_have_had() {
-    let _alone = alone();
-    let sandbox = begun();
-    assert!(matches!(sandbox.run(&RUN).code, Some(0 | 4)));
+/// With all on record it has the report that it would have had.
+fn ends_as_it_would_have(sandbox: &Sandbox) {
     copy_run(&sandbox.path("run"), &sandbox.path("cut"));
     fs::remove_file(sandbox.path("cut/end.json")).unwrap();
     assert!(matches!(sandbox.run(&["run", "--resume", "cut"]).code, Some(0 | 4)));
@@ -137,7 +124,32 @@ fn a_run_with_all_on_record_has_the_report_that_it_would_have_had() {
         let read = |run: &str| fs::read(sandbox.path(run).join(name)).unwrap();
         assert!(read("cut") == read("run"), "{name}");
     }
-    assert_eq!(findings(&sandbox, "cut"), findings(&sandbox, "run"));
+    assert_eq!(findings(sandbox, "cut"), findings(sandbox, "run"));
+}
+
+fn another_plan_is_refused(sandbox: &Sandbox) {
+    fs::remove_file(sandbox.path("run/end.json")).unwrap();
+    fs::write(sandbox.path("short.toml"), RECIPE.replace("slice_ms = 60", "slice_ms = 70"))
+        .unwrap();
+    let done = sandbox.run(&["run", "--resume", "run"]);
+    done.refused(1, &["run: ", "not what they were"]);
+}
+
+/// One run for all: each is some seconds of the suite.
+#[test]
+fn a_run_goes_on_wherever_it_was_cut_off() {
+    let _alone = alone();
+    let sandbox = begun();
+    let done = sandbox.run(&RUN);
+    assert!(matches!(done.code, Some(0 | 4)), "{done:?}");
+    let trials = lines(&sandbox.path("run/trials.jsonl"));
+    let all = trials.len();
+    let warm = trials.iter().filter(|line| line.contains("warm-up")).count();
+    for slices in [0, warm + 1, warm + (all - warm) / 2] {
+        goes_on(&sandbox, &trials, slices);
+    }
+    ends_as_it_would_have(&sandbox);
+    another_plan_is_refused(&sandbox);
 }
 
 #[test]
@@ -165,15 +177,8 @@ fn a_run_that_was_killed_or_interrupted_goes_on() {
 }
 
 #[test]
-fn another_plan_is_refused() {
+fn what_cannot_go_on_is_refused() {
     let sandbox = begun();
-    let _alone = alone();
-    assert!(matches!(sandbox.run(&RUN).code, Some(0 | 4)));
-    fs::remove_file(sandbox.path("run/end.json")).unwrap();
-    fs::write(sandbox.path("short.toml"), RECIPE.replace("slice_ms = 60", "slice_ms = 70"))
-        .unwrap();
-    let done = sandbox.run(&["run", "--resume", "run"]);
-    done.refused(1, &["run: ", "not what they were"]);
     let done = sandbox.run(&["run", "--resume", "nowhere"]);
     done.refused(1, &["nowhere: not a run directory"]);
     let done = sandbox.run(&["run", "short.toml", "--resume", "run"]);

@@ -2,7 +2,7 @@
 
 /// Begins of names that change how the C library, a loader, an allocator or a runtime works, and
 /// whose code reads them: begins of names of modules or functions; none where every program may.
-const TELLING: [(&str, &[&str]); 17] = [
+const TELLING: [(&str, &[&str]); 18] = [
     ("GLIBC_TUNABLES", &[]),
     ("LD_PRELOAD", &[]),
     ("LD_LIBRARY_PATH", &[]),
@@ -19,9 +19,11 @@ const TELLING: [(&str, &[&str]); 17] = [
     ("GOGC", GO),
     ("JAVA_TOOL_OPTIONS", &["libjvm"]),
     ("PYTHON", &["python", "libpython"]),
-    ("RUST_", &["std::rt::", "std::sys::", "core::ops::function::"]),
+    ("RUST_LOG", RUST),
+    ("RUST_MIN_STACK", RUST),
 ];
 const OPENMP: &[&str] = &["libgomp", "libomp", "libiomp"];
+const RUST: &[&str] = &["std::rt::", "std::sys::", "core::ops::function::"];
 const GO: &[&str] = &["runtime.goexit", "runtime.mcall", "runtime.mstart", "runtime.main"];
 
 /// Whether a variable of this name changes how programs run that are not written to read it.
@@ -46,7 +48,8 @@ mod tests {
         for name in ["GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "LD_PRELOAD", "OMP_NUM_THREADS"] {
             assert!(changes_programs(name), "{name}");
         }
-        for name in ["", "PATH", "HOME", "LANG", "MALLOC", "MY_LD_PRELOAD"] {
+        // How a panic is told changes no program that does not panic.
+        for name in ["", "PATH", "HOME", "LANG", "MALLOC", "MY_LD_PRELOAD", "RUST_BACKTRACE"] {
             assert!(!changes_programs(name), "{name}");
         }
     }

@@ -1,13 +1,14 @@
 //! `cargo xtask predictors --runs DIR...`: calibrated twins on runs of this machine. The last level
-//! is kept from the calibration and forecast; a lock that a variant cures is taken away from the
-//! twin, beside what the variant brought. With `--cores`, a run on few cores forecasts one on more.
+//! is taken out of the record, and forecast from what is left; a lock that a variant cures is taken
+//! away from the twin, beside what the variant brought. With `--cores`, a run on few cores
+//! forecasts one on more.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use kneepoint_model::calibrate::{Asked, Observed, Oracle, calibrate};
 use kneepoint_report::terminal::next as words;
 use kneepoint_vocab::findings::{Altered, NoTwin, TwinForecast};
-use kneepoint_vocab::{Findings, Level};
-use std::process::Command;
+use kneepoint_vocab::{Findings, Level, RunRecord};
+use std::path::Path;
 
 const SEED: u64 = 1;
 const WORKERS: usize = 2;
@@ -18,8 +19,9 @@ pub(super) fn run(directories: &[&str]) -> Result<()> {
         "| run | level | forecast | 90 % interval | measured | off |\n|---|---|---|---|---|---|"
     );
     for directory in directories {
-        let findings = findings(directory)?;
-        match last_level(&findings) {
+        let record = kneepoint_lab::open(Path::new(directory))?;
+        let findings = kneepoint_analysis::analyse(&record);
+        match last_level(record, &findings) {
             Ok((row, error, inside)) => {
                 println!("| {directory}, {row}");
                 off.push(error.abs());
@@ -88,11 +90,7 @@ fn summed_up(off: &[f64], held: usize) -> Result<()> {
 }
 
 fn findings(directory: &str) -> Result<Findings> {
-    let binary = crate::built("release/kneepoint");
-    let arguments = ["report", directory, "--json"];
-    let output = Command::new(&binary).args(arguments).output();
-    let output = output.with_context(|| format!("{}: build it first", binary.display()))?;
-    serde_json::from_slice(&output.stdout).with_context(|| format!("{directory}: no findings"))
+    Ok(kneepoint_analysis::analyse(&kneepoint_lab::open(Path::new(directory))?))
 }
 
 fn none(why: NoTwin) -> anyhow::Error {
@@ -100,19 +98,26 @@ fn none(why: NoTwin) -> anyhow::Error {
 }
 
 /// What the levels before the last say of it.
-fn last_level(findings: &Findings) -> Result<(String, f64, bool)> {
-    let seen = Observed::of(findings).map_err(none)?;
-    let [.., before, last] = &seen.levels[..] else { bail!("too few levels") };
-    if seen.levels.len() < 3 {
-        bail!("too few levels");
-    }
-    let twin = calibrate(&seen.up_to(before.clients), SEED, WORKERS).map_err(none)?;
-    let level = Level { clients: last.clients, cores: seen.cores };
+fn last_level(record: RunRecord, whole: &Findings) -> Result<(String, f64, bool)> {
+    let [.., _, before, last] = &whole.curve.points[..] else { bail!("too few levels") };
+    let known = kneepoint_analysis::analyse(&without_above(record, before.level.clients));
+    let seen = Observed::of(&known).map_err(none)?;
+    let twin = calibrate(&seen, SEED, WORKERS).map_err(none)?;
+    let level = Level { clients: last.level.clients, cores: seen.cores };
     let asked = Asked { level, changes: Vec::new() };
     let said = Oracle::new(&twin, SEED, WORKERS).and_then(|mut it| it.ask(&asked));
     let said = said.map_err(none)?;
-    let at = format!("{} from {}", last.clients, before.clients);
-    Ok(compared(&seen.name, &at, &said, last.throughput.0))
+    let at = format!("{} from {}", level.clients, before.level.clients);
+    Ok(compared(&seen.name, &at, &said, last.throughput.value.0))
+}
+
+/// The run as if no level above so many clients had been measured, so that none has a part in what
+/// is found: which locks there are, what waits for them cost, when a stage is full.
+fn without_above(mut record: RunRecord, clients: u32) -> RunRecord {
+    record.trials.retain(|trial| trial.id.level.clients <= clients);
+    record.plan.levels.retain(|level| level.clients <= clients);
+    record.plan.focus.clients = record.plan.focus.clients.min(clients);
+    record
 }
 
 /// A row of the table, the error, and whether the interval holds the truth.
@@ -160,4 +165,29 @@ fn cures(findings: &Findings) -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_that_is_kept_back_has_no_part_in_what_is_found() {
+        let folder = crate::root().join("fixtures/runs/sqlite-shared-cache");
+        let mut record = kneepoint_lab::open(&folder).expect("a run");
+        let levels = |of: &Findings| -> Vec<u32> {
+            of.curve.points.iter().map(|point| point.level.clients).collect()
+        };
+        let all = levels(&kneepoint_analysis::analyse(&record));
+        let [kept @ .., most] = &all[..] else { panic!("{all:?}") };
+        let before = *kept.last().expect("levels below");
+        let known = kneepoint_analysis::analyse(&without_above(record.clone(), before));
+        assert_eq!(levels(&known), kept);
+        assert!(known.focus.clients <= before && !known.causes.is_empty(), "{:?}", known.focus);
+        // Whatever was measured there, the same is said.
+        for trial in record.trials.iter_mut().filter(|it| it.id.level.clients == *most) {
+            trial.operations /= 2;
+        }
+        assert_eq!(kneepoint_analysis::analyse(&without_above(record, before)), known);
+    }
 }

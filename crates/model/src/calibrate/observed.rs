@@ -299,19 +299,6 @@ impl Observed {
         let doublings = (f64::from(last.clients) / f64::from(before.clients)).log2();
         (cpu(last) / cpu(before)).ln().abs() / doublings
     }
-
-    /// The measurement without its levels above so many clients: what is left tests forecasts.
-    #[must_use]
-    pub fn up_to(&self, clients: u32) -> Self {
-        let mut known = self.clone();
-        known.levels.retain(|level| level.clients <= clients);
-        known.staged = known.staged.map(|staged| Box::new(staged.up_to(clients)));
-        if known.flagged.is_some() {
-            // What goes with waits is told by the levels that are left.
-            known.flagged = known.with_flags().map(Box::new);
-        }
-        known
-    }
 }
 
 /// A lock that a twin gets.
