@@ -93,7 +93,7 @@ fn findings(sandbox: &Sandbox, directory: &str) -> Value {
     value
 }
 
-/// Where it was cut off after so many slices.
+/// The run goes on where it was cut off, after so many slices.
 fn goes_on(sandbox: &Sandbox, trials: &[String], slices: usize) {
     let name = format!("cut-{slices}");
     cut(&sandbox.path("run"), &sandbox.path(&name), slices);
