@@ -1,7 +1,7 @@
 //! A row's lock, held across requests, whose release wakes all who wait: a twin that is calibrated
 //! from what a run would have seen of it does what the true one does.
 
-use kneepoint_model::calibrate::{Observed, ObservedLevel, ObservedLock, calibrate};
+use kneepoint_model::calibrate::{Observed, ObservedLevel, ObservedLock, Passing, calibrate};
 use kneepoint_model::sweep::{Simulated, Sweep, sweep};
 use kneepoint_model::twin::{Change, Twin};
 use kneepoint_vocab::{Level, Ratio, Seconds};
@@ -71,7 +71,7 @@ fn seen(all: &[Simulated]) -> Observed {
         library: None,
         counted: None,
         stage: None,
-        wakes_all: false,
+        passing: Passing::Barging,
         look: None,
     };
     Observed {
@@ -85,8 +85,7 @@ fn seen(all: &[Simulated]) -> Observed {
         first_cause: Some("row".to_owned()),
         delay: Seconds(0.0),
         awake: None,
-        staged: None,
-        flagged: None,
+        others: Vec::new(),
     }
 }
 
@@ -96,7 +95,7 @@ fn a_row_that_is_held_across_requests_is_found_and_forecast() {
     let known = seen(&simulated(&real, &[1, 2, 4, 8]));
     let short = calibrate(&known, 3, 2).expect("calibrated");
     let flagged = known.with_flags().expect("waited for again and again");
-    let known = Observed { flagged: Some(Box::new(flagged)), ..known };
+    let known = Observed { others: vec![flagged], ..known };
     let twin = calibrate(&known, 3, 2).expect("calibrated");
     assert!(twin.error.0 < 0.7 * short.error.0, "{:?} and {:?}", twin.error, short.error);
     let text = twin.file(|_| String::new());

@@ -6,6 +6,7 @@
 
 use super::failed;
 use super::observed::{Observed, ObservedLock};
+use super::passing::Passing;
 use super::text::{Parameters, twin_text};
 use crate::sim::{Compiled, Outcome, Replicated, Settings, SimError, replicate, seed_of};
 use crate::twin::{Twin, Wanted};
@@ -114,10 +115,10 @@ pub(super) fn parse(seen: &Observed, own: &Parameters) -> Result<Twin, NoTwin> {
 }
 
 /// Calibrates a twin. Where locks that anyone may take do not give what was measured, what clients
-/// wait for most is tried as a stage, and what they wait for again and again as a lock whose
-/// release wakes all; either is taken if it does much better, and is not one that misses an upper
-/// level where the other does not. The same run and seed give the same twin on any number of
-/// workers.
+/// wait for most is tried as a stage, as a lock whose release wakes all, one that is handed on and
+/// one whose waiters spin; each is taken if it does much better than what there is, and is not one
+/// that misses an upper level where that does not. The same run and seed give the same twin on any
+/// number of workers.
 ///
 /// # Errors
 /// What the run lacks.
@@ -126,7 +127,7 @@ pub fn calibrate(seen: &Observed, seed: u64, workers: usize) -> Result<Calibrate
         twin.as_ref().map_or(f64::INFINITY, |twin| twin.error.0)
     };
     let mut twin = fitted(seen, seed, workers);
-    for other in [&seen.staged, &seen.flagged].into_iter().flatten() {
+    for other in &seen.others {
         if error(&twin) <= WELL {
             break;
         }
@@ -259,7 +260,7 @@ impl Fitting<'_> {
             let visits = match (lock.stage, lock.counted) {
                 (Some(_), _) => 1.0,
                 (None, Some(counted)) => counted.visits,
-                (None, None) if lock.wakes_all => 1.0,
+                (None, None) if lock.passing == Passing::WakesAll => 1.0,
                 (None, None) => lock.waits * times,
             };
             let asleep = match lock.stage {
@@ -281,7 +282,8 @@ impl Fitting<'_> {
     fn grid(&self) -> Vec<Vec<f64>> {
         let locks = self.unknown().count();
         let is_staged = self.seen.locks.iter().any(|lock| lock.stage.is_some());
-        let is_waited = self.unknown().any(|lock| lock.stage.is_none() && !lock.wakes_all);
+        let is_waited =
+            self.unknown().any(|lock| lock.stage.is_none() && lock.passing != Passing::WakesAll);
         let visits: &[f64] = if is_waited { &[0.0, 0.3, 0.6] } else { &[0.0] };
         let odds: &[f64] = if locks > 0 { &[0.3, 0.5, 0.65, 0.8] } else { &[0.0] };
         let full: &[f64] = if is_staged { &[0.5, 0.8, 1.0] } else { &[1.0] };

@@ -11,6 +11,7 @@ mod fit;
 mod forecast;
 mod library;
 mod observed;
+mod passing;
 mod text;
 mod waits;
 
@@ -18,6 +19,7 @@ pub use fit::{Calibrated, calibrate};
 pub use forecast::{Asked, Oracle, Tried, experiments, next};
 pub use library::Library;
 pub use observed::{CountedLock, CpuCause, Observed, ObservedLevel, ObservedLock, Stage};
+pub use passing::Passing;
 pub use text::{Parameters, twin_text};
 
 use kneepoint_vocab::findings::NoTwin;

@@ -3,6 +3,7 @@
 
 use super::awake::{LEAST_LEVELS, Watched, awake};
 use super::library::{Library, library, library_cores};
+use super::passing::Passing;
 use crate::twin::Contended;
 use kneepoint_vocab::findings::{
     Cause, CauseKind, Charge, CurvePoint, LevelLedger, LineKind, LockRow, Name, NoTwin, ThreadLine,
@@ -65,12 +66,9 @@ pub struct Observed {
     pub delay: Seconds,
     /// The fewest clients of these levels, where fewer leave cores asleep.
     pub awake: Option<u32>,
-    /// The same run with what its clients wait for most taken as a stage; absent where there is no
-    /// such cause.
-    pub staged: Option<Box<Observed>>,
-    /// The same run with the lock that an operation waits for several times taken as one whose
-    /// release wakes all; absent where there is none.
-    pub flagged: Option<Box<Observed>>,
+    /// The same run with what is waited for taken as something else than locks that whoever comes
+    /// next takes, in the order in which they are tried.
+    pub others: Vec<Observed>,
 }
 
 /// A level.
@@ -108,8 +106,8 @@ pub struct ObservedLock {
     pub counted: Option<CountedLock>,
     /// What it is where it is no lock that whoever comes next takes.
     pub stage: Option<Stage>,
-    /// Whether its release wakes all who wait, of whom one takes it.
-    pub wakes_all: bool,
+    /// How it goes from one to the next.
+    pub passing: Passing,
     /// CPU of one who was woken for it, where that is told apart from what else is switched for.
     pub look: Option<Seconds>,
 }
@@ -174,18 +172,26 @@ impl Observed {
         }
         let (pairs, awake) = awake(findings, pairs);
         let taken = locks_of(findings, &pairs, cores);
-        let stage = stage_of(findings, &pairs);
         let mut seen = Self::with(findings, &pairs, &taken)?;
-        if let Some((cause, stage)) = stage {
-            let others = taken.into_iter().filter(|it| it.cause.is_none_or(|it| it.id != cause.id));
-            let name = cause.name.to_string();
-            let first = Taken { name, cause: Some(cause), counted: None, stage: Some(stage) };
-            let taken: Vec<_> = std::iter::once(first).chain(others).take(LOCKS).collect();
-            let staged = Self { awake, ..Self::with(findings, &pairs, &taken)? };
-            seen.staged = Some(Box::new(staged));
-        }
         seen.awake = awake;
-        seen.flagged = seen.with_flags().map(Box::new);
+        let mut others = Vec::new();
+        if let Some((cause, stage)) = stage_of(findings, &pairs) {
+            let rest = taken.into_iter().filter(|it| it.cause.is_none_or(|it| it.id != cause.id));
+            let rest: Vec<_> = rest.take(LOCKS - 1).collect();
+            let with = |stage: Option<Stage>| {
+                let name = cause.name.to_string();
+                let first = Taken { name, cause: Some(cause), counted: None, stage };
+                let taken: Vec<_> = std::iter::once(first).chain(rest.iter().cloned()).collect();
+                Ok(Self { awake, ..Self::with(findings, &pairs, &taken)? })
+            };
+            others.push(with(Some(stage))?);
+            let handed = (!is_lock(cause)).then(|| with(None)).transpose()?;
+            others.extend(handed.and_then(|it| it.with_passing(Passing::HandedOn)));
+        }
+        others.extend(seen.with_flags());
+        let passed = [Passing::HandedOn, Passing::Adaptive].map(|it| seen.with_passing(it));
+        others.extend(passed.into_iter().flatten());
+        seen.others = others;
         Ok(seen)
     }
 
@@ -242,8 +248,8 @@ impl Observed {
                     library(own, at.demand, waits, least)
                 });
                 let (name, counted, stage) = (lock.name.clone(), lock.counted, lock.stage);
-                let (wakes_all, look) = (false, None);
-                ObservedLock { name, waits, wait_cpu, library, counted, stage, wakes_all, look }
+                let (passing, look) = (Passing::Barging, None);
+                ObservedLock { name, waits, wait_cpu, library, counted, stage, passing, look }
             })
             .collect();
         let generated = levels.iter().any(|level| level.generator.0 > 0.02 * level.demand.0);
@@ -253,11 +259,10 @@ impl Observed {
         if !generated {
             kinds.extend([LineKind::IdleThread, LineKind::IdleNoWork]);
         }
-        let staged = taken.iter().filter(|lock| lock.stage.is_some());
-        let staged: Vec<&Cause> = staged.filter_map(|lock| lock.cause).collect();
+        let waited: Vec<&Cause> = taken.iter().filter_map(|lock| lock.cause).collect();
         let delayed = |line: &&ThreadLine| {
             kinds.contains(&line.kind)
-                && !staged.iter().any(|it| line.cause.as_ref() == Some(&it.id))
+                && !waited.iter().any(|it| line.cause.as_ref() == Some(&it.id))
         };
         let lines = ledger.thread.lines.iter().filter(delayed);
         Ok(Self {
@@ -270,8 +275,7 @@ impl Observed {
             round_trips: generated.then_some(trips.round()),
             delay: Seconds(lines.map(|line| line.per_operation.value.0).sum()),
             awake: None,
-            staged: None,
-            flagged: None,
+            others: Vec::new(),
             levels,
         })
     }
@@ -302,6 +306,7 @@ impl Observed {
 }
 
 /// A lock that a twin gets.
+#[derive(Clone)]
 struct Taken<'a> {
     name: String,
     /// The cause that it is; none where nobody waits for it yet.

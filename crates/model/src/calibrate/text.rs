@@ -2,6 +2,7 @@
 //! comes from.
 
 use super::observed::{Observed, ObservedLock};
+use super::passing::Passing;
 use crate::twin::Contended;
 use std::fmt::Write;
 
@@ -67,7 +68,12 @@ fn object(text: &mut String, lock: &ObservedLock) {
         let _ = writeln!(text, "[semaphore.{name}]\nunits = {}\n", stage.servers);
         return;
     }
-    let kind = if lock.wakes_all { "flag" } else { "futex" };
+    let kind = match lock.passing {
+        Passing::Barging => "futex",
+        Passing::HandedOn => "fifo",
+        Passing::Adaptive => "adaptive",
+        Passing::WakesAll => "flag",
+    };
     let _ = writeln!(text, "[lock.{name}]\nkind = \"{kind}\"");
     if let Some(look) = lock.look {
         let (cpu, source) = (length(look.0), "CPU that grows with its waits");
@@ -217,7 +223,7 @@ fn hold(seen: &Observed, own: &Parameters, index: usize) -> String {
 /// The lock that is held from one request to the next, as that of a row until the transaction ends.
 fn across(seen: &Observed) -> Option<usize> {
     seen.round_trips.filter(|trips| *trips > 1.0)?;
-    seen.locks.iter().position(|lock| lock.wakes_all)
+    seen.locks.iter().position(|lock| lock.passing == Passing::WakesAll)
 }
 
 /// Part of an operation's CPU that is the generator's, at the level where the CPU is least.

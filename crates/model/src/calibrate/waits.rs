@@ -1,6 +1,7 @@
 //! Locks whose release wakes all who wait, and the CPU that goes with their waits.
 
 use super::observed::{Observed, ObservedLevel, ObservedLock};
+use super::passing::Passing;
 use kneepoint_vocab::Seconds;
 
 /// An operation that waits for a lock so many times takes it once, and finds it taken again by
@@ -11,6 +12,15 @@ const AGAIN: f64 = 2.0;
 const TOLD: f64 = 0.8;
 
 impl Observed {
+    /// The run with the lock that costs most passed on in this way; absent where there is none.
+    #[must_use]
+    pub fn with_passing(&self, passing: Passing) -> Option<Self> {
+        let place = self.locks.iter().position(|lock| lock.waits > 0.0 && lock.stage.is_none())?;
+        let mut other = Self { others: Vec::new(), ..self.clone() };
+        other.locks[place].passing = passing;
+        Some(other)
+    }
+
     /// The run with what is waited for several times an operation taken as a lock whose release
     /// wakes all; absent where there is none. What its waits cost is then each waiter's own:
     /// threads that switch for other things, as requests, pay for that in their CPU.
@@ -22,9 +32,9 @@ impl Observed {
         if !self.locks.iter().any(is_it) {
             return None;
         }
-        let mut other = Self { staged: None, flagged: None, ..self.clone() };
+        let mut other = Self { others: Vec::new(), ..self.clone() };
         for lock in other.locks.iter_mut().filter(|lock| is_it(lock)) {
-            lock.wakes_all = true;
+            lock.passing = Passing::WakesAll;
         }
         if other.contended.is_none() {
             by_waits(&mut other);

@@ -1,0 +1,95 @@
+//! A lock whose waiters spin as long as its owner is on a core, as those of the kernel do: a twin
+//! that is calibrated from what a run would have seen of it does what the true one does.
+
+use kneepoint_model::calibrate::{Observed, ObservedLevel, ObservedLock, Passing, calibrate};
+use kneepoint_model::sweep::{Simulated, Sweep, sweep};
+use kneepoint_model::twin::Twin;
+use kneepoint_vocab::findings::LineKind;
+use kneepoint_vocab::{Level, Ratio, Seconds};
+
+/// To sleep and to wake takes longer than the lock is held: who spins is spared that.
+const SPUN: &str = r#"
+    name = "spun"
+    [cores]
+    count = 2
+    [scheduler]
+    slice = "3 ms"
+    switch = "15 us"
+    wake = "15 us"
+    idle_wake = "100 us"
+    [lock.table]
+    kind = "adaptive"
+    [[thread]]
+    name = "client"
+    count = "clients"
+    program = [
+      { run = "1 us", cv = 1.0 },
+      { hold = "table", steps = [{ run = "7 us", cv = 1.0 }] },
+    ]
+"#;
+
+const DEMAND: f64 = 8e-6;
+
+fn simulated(twin: &Twin, clients: &[u32]) -> Vec<Simulated> {
+    let how = Sweep { seed: 5, precision: Ratio(0.02), budget: 200_000_000, workers: 2 };
+    let levels: Vec<Level> = clients.iter().map(|&clients| Level { clients, cores: 2 }).collect();
+    let all = sweep(twin, &levels, &how).expect("allowed");
+    all.into_iter().map(|level| level.expect("simulated")).collect()
+}
+
+/// Part of an operation's time asleep for the lock.
+fn asleep(level: &Simulated) -> Ratio {
+    let all: f64 = level.thread.iter().map(|line| line.amount).sum();
+    let own = level.thread.iter().filter(|line| line.object == "table");
+    let own = own.filter(|line| line.kind == LineKind::IdleLock);
+    Ratio(own.map(|line| line.amount).sum::<f64>() / all)
+}
+
+fn seen(all: &[Simulated]) -> Observed {
+    let levels = all.iter().map(|level| ObservedLevel {
+        clients: level.level.clients,
+        throughput: level.throughput,
+        error: Ratio(0.02),
+        demand: Seconds(DEMAND),
+        generator: Seconds(0.0),
+        lock_cpu: vec![Seconds(0.0)],
+        blocked: vec![asleep(level)],
+    });
+    let lock = ObservedLock {
+        name: "table".to_owned(),
+        waits: 1.0,
+        wait_cpu: Seconds(30e-6),
+        library: None,
+        counted: None,
+        stage: None,
+        passing: Passing::Barging,
+        look: None,
+    };
+    Observed {
+        name: "spun".to_owned(),
+        cores: 2,
+        levels: levels.collect(),
+        locks: vec![lock],
+        round_trips: None,
+        contended: None,
+        cpu: Vec::new(),
+        first_cause: Some("table".to_owned()),
+        delay: Seconds(0.0),
+        awake: None,
+        others: Vec::new(),
+    }
+}
+
+#[test]
+fn waiters_that_spin_while_the_owner_runs_are_told_from_those_that_sleep() {
+    let real = Twin::parse(SPUN).expect("valid");
+    let known = seen(&simulated(&real, &[1, 2, 4, 8]));
+    let barging = calibrate(&known, 3, 2).expect("calibrated");
+    let spins = known.with_passing(Passing::Adaptive).expect("it has a lock");
+    let twin = calibrate(&spins, 3, 2).expect("calibrated");
+    assert!(twin.file(|_| String::new()).contains("kind = \"adaptive\""), "{:?}", twin.observed);
+    assert!(twin.error.0 < 0.7 * barging.error.0, "{:?} {:?}", twin.error, barging.error);
+    let [own, real] = [twin.twin().expect("a twin"), real];
+    let at = |twin: &Twin| simulated(twin, &[16])[0].throughput.0;
+    assert!((at(&own) / at(&real) - 1.0).abs() < 0.1, "{} {}", at(&own), at(&real));
+}
