@@ -169,7 +169,7 @@ fn nothing_lost(reported: &Reported<'_>) -> Option<Conclusion> {
 /// The name of a cause, where its kind alone does not tell which it is.
 fn name_of(cause: &Cause) -> Option<Name> {
     let name = match (cause.kind, &cause.name) {
-        (CauseKind::Scheduler | CauseKind::Generator, _) => return None,
+        (CauseKind::Scheduler, Name::Runnable) | (CauseKind::Generator, _) => return None,
         (CauseKind::Function, _)
             if matches!(cause.evidence.charge, Charge::OtherFunctions { .. }) =>
         {

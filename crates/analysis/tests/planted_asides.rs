@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use kneepoint_analysis::analyse;
 use kneepoint_vocab::findings::{
-    Bound, Cause, CauseKind, CaveatReason, Charge, Conclusion, GainReason, Severity,
+    Bound, Cause, CauseKind, CaveatReason, Charge, Conclusion, Confined, GainReason, Name, Severity,
 };
 use kneepoint_vocab::units::{Nanos, PerSecond, Ratio};
 use kneepoint_vocab::*;
@@ -315,4 +315,45 @@ fn idle_that_was_charged_handed_over_and_shared_out_is_kept_apart() {
     let findings = analyse(&record);
     assert!((at(&findings).spread.value.0 - 0.5).abs() < 1e-6, "{:?}", at(&findings));
     assert!(says(&findings, shared_out), "{:?}", findings.caveats);
+}
+
+/// Threads that compute, of which one core has all; each may run on so many.
+fn crowded(cpus: u32) -> RunRecord {
+    let mut record = empty(&[1, 2, 4], 2);
+    sweep(&mut record, 6, |clients| Cell {
+        throughput: 1000.0,
+        system: 1.0,
+        idle_uncharged: 1.0,
+        runnable: f64::from(clients) - 1.0,
+        on_cpu: vec![(0, 1.0)],
+        ..Cell::default()
+    });
+    for trial in &mut record.trials {
+        let (owner, over) = (TaskOwner::System, Nanos::from_millis(1000));
+        let task = |name: &str, tid, cpu, cpus| {
+            let (name, cpu) = (name.to_owned(), Nanos::from_millis(cpu));
+            Fact::Task(TaskCpu { owner, name, tid, cpu, over, cpus: Some(cpus) })
+        };
+        trial.facts.extend([task("work", 7, 900, cpus), task("log", 8, 100, 2)]);
+    }
+    record
+}
+
+#[test]
+fn threads_that_may_not_run_on_all_cores_are_named_and_nothing_is_guessed() {
+    let findings = analyse(&crowded(1));
+    let first = &findings.causes[0];
+    assert_eq!(first.name.to_string(), "threads confined to 1 of 2 cores");
+    assert_eq!((first.kind, first.key.frame.as_str()), (CauseKind::Scheduler, "confined"));
+    let to = Confined { cpus: 1, of: 2 };
+    assert!(
+        matches!(first.evidence.charge, Charge::Scheduler { confined: Some(it), .. } if it == to)
+    );
+    let is_said = |one: &Conclusion| {
+        matches!(one, Conclusion::Loss { name: Some(Name::Confined { cpus: 1, of: 2 }), .. })
+    };
+    assert!(concludes(&findings, is_said), "{:?}", findings.conclusions);
+    assert!(!says(&findings, |one| matches!(one, CaveatReason::IdleSharedOut { .. })));
+    let free = analyse(&crowded(2));
+    assert_eq!(free.causes[0].name, Name::Runnable, "they may run anywhere");
 }

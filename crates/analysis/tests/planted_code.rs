@@ -213,8 +213,9 @@ fn ended_by(
         let behind = Vec::new();
         let task = name.clone();
         trial.facts.push(Fact::Waker(Waker { key, tid: 7, name, role, ended, of, by, behind }));
-        let (name, cpu, over) = (task, Nanos(cpu), Nanos(1000));
-        trial.facts.push(Fact::Task(TaskCpu { owner: TaskOwner::System, name, tid: 7, cpu, over }));
+        let (owner, tid, cpu, over) = (TaskOwner::System, 7, Nanos(cpu), Nanos(1000));
+        let task = TaskCpu { owner, name: task, tid, cpu, over, cpus: None };
+        trial.facts.push(Fact::Task(task));
     }
     first(&record)
 }

@@ -26,7 +26,7 @@ fn kernel_frames(functions: &[&str]) -> Vec<Frame> {
 
 fn task(owner: TaskOwner, name: &str, tid: u32, cores: f64) -> Fact {
     let cpu = nanos(cores);
-    Fact::Task(TaskCpu { owner, name: name.to_owned(), tid, cpu, over: nanos(1.0) })
+    Fact::Task(TaskCpu { owner, name: name.to_owned(), tid, cpu, over: nanos(1.0), cpus: None })
 }
 
 fn with_tasks(record: &mut RunRecord, tasks: &[(TaskOwner, &str, f64)]) {

@@ -54,6 +54,7 @@ fn with_busiest(cpu: u64) -> RunRecord {
             tid: 7,
             cpu: Nanos(cpu),
             over: Nanos(1_000_000_000),
+            cpus: None,
         }));
     }
     record
@@ -104,6 +105,7 @@ fn clients_queue_for_a_thread_before_it_is_saturated() {
                 tid: 7,
                 cpu: Nanos::from_millis(part),
                 over: Nanos(1_000_000_000),
+                cpus: None,
             }));
         }
         let findings = analyse(&record);
@@ -312,6 +314,7 @@ fn threads_that_run_whatever_task_comes_next_are_no_clients() {
             tid: 7,
             cpu: Nanos::from_millis(980),
             over: Nanos::from_millis(1000),
+            cpus: None,
         }));
         let running = Nanos::from_millis(100);
         trial.facts.push(Fact::ThreadTime(ThreadTime {

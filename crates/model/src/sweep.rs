@@ -186,7 +186,7 @@ fn together(
         add(&mut thread, twin, &outcome.ledger.thread, |it: &Seconds| part * it.0);
         outcome.ledger.locks.iter().for_each(|lock| add_lock(&mut locks, twin, lock, part));
     }
-    let idle: f64 = core.iter().filter(|line| is_idle(line.kind)).map(|line| line.amount).sum();
+    let idle: f64 = core.iter().filter(|line| line.kind.is_idle()).map(|line| line.amount).sum();
     Ok(Simulated {
         level,
         throughput: PerSecond(average),
@@ -205,19 +205,6 @@ fn together(
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len().max(1) as f64;
     values.sum::<f64>() / count
-}
-
-/// Whether cores do nothing there.
-fn is_idle(kind: LineKind) -> bool {
-    matches!(
-        kind,
-        LineKind::IdleLock
-            | LineKind::IdleDevice
-            | LineKind::IdleThread
-            | LineKind::IdleOther
-            | LineKind::IdleScheduler
-            | LineKind::IdleNoWork
-    )
 }
 
 fn add<U>(all: &mut Vec<Line>, twin: &Twin, lines: &[LedgerLine<U>], amount: impl Fn(&U) -> f64) {

@@ -68,6 +68,7 @@ fn seen(all: &[Simulated]) -> Observed {
     Observed {
         name: "spun".to_owned(),
         cores: 2,
+        confined: None,
         levels: levels.collect(),
         locks: vec![lock],
         round_trips: None,

@@ -77,6 +77,7 @@ fn seen(all: &[Simulated]) -> Observed {
     Observed {
         name: "row".to_owned(),
         cores: 2,
+        confined: None,
         levels: levels.collect(),
         locks: vec![lock],
         round_trips: Some(7.0),

@@ -78,6 +78,13 @@ pub enum Name {
     AllFunctions,
     /// Threads that were woken and are not on a core yet.
     Runnable,
+    /// The same where they may not run on all cores.
+    Confined {
+        /// Cores that each may run on.
+        cpus: u32,
+        /// Cores there are.
+        of: u32,
+    },
     /// The load generator.
     Generator,
     /// A thread that has no more to give, by its name.
@@ -213,6 +220,9 @@ impl fmt::Display for Name {
             Self::SaturatedThread(name) => return write!(f, "saturated thread {name}"),
             Self::SerialThread(name) => return write!(f, "serial thread {name}"),
             Self::Device(name) => return write!(f, "device {name}"),
+            Self::Confined { cpus, of: all } => {
+                return write!(f, "threads confined to {cpus} of {all} cores");
+            }
             Self::Wait(reason) => waited_for(*reason),
             Self::RunQueueLock => "run-queue lock",
             Self::UnknownFunction => "unknown function",

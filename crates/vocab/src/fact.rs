@@ -426,6 +426,10 @@ pub struct TaskCpu {
     pub cpu: Nanos,
     /// Wall time that it covers.
     pub over: Nanos,
+    /// CPUs that it may run on (`sched_setaffinity`, cpusets), of a thread of the system; absent
+    /// where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
 }
 
 /// One block device, by the kernel's `diskstats`.

@@ -42,8 +42,8 @@ pub use cross::{Cross, CrossFigures, Interaction};
 pub use curve::Curve;
 pub use difference::{DifferenceNode, Side, StackDifference};
 pub use evidence::{
-    CauseEvidence, Charge, CodeShare, DeviceStage, DeviceWorker, ServedBy, WaitEvidence, WaitWork,
-    WokenBy,
+    CauseEvidence, Charge, CodeShare, Confined, DeviceStage, DeviceWorker, ServedBy, WaitEvidence,
+    WaitWork, WokenBy,
 };
 pub use line::{CoreName, ThreadName, ThreadsName};
 pub use locks::{LockRow, LockTable};
@@ -369,6 +369,23 @@ pub enum LineKind {
     Runnable,
     /// What the ledger could not place.
     Unaccounted,
+}
+
+impl LineKind {
+    /// Whether cores idle in such a line.
+    #[must_use]
+    pub const fn is_idle(self) -> bool {
+        matches!(
+            self,
+            Self::IdleLock
+                | Self::IdleKernelLock
+                | Self::IdleDevice
+                | Self::IdleThread
+                | Self::IdleOther
+                | Self::IdleScheduler
+                | Self::IdleNoWork
+        )
+    }
 }
 
 /// One line of the core ledger.

@@ -1,5 +1,6 @@
 //! Causes: slots of lost cores with the evidence that makes them causes.
 
+use crate::diagnosis::confined::confined;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::losses::{Loss, work_of};
 use crate::frames::names::KERNEL;
@@ -14,8 +15,8 @@ use crate::number::{finite, quotient, tally};
 use crate::quality::collector::completeness;
 use crate::waits::groups::Groups;
 use kneepoint_vocab::findings::{
-    Cause, CauseEvidence, CauseKind, Charge, CodeShare, HolderState, Name, Place, WaitEvidence,
-    WaitWork,
+    Cause, CauseEvidence, CauseKind, Charge, CodeShare, Confined, HolderState, Name, Place,
+    WaitEvidence, WaitWork,
 };
 use kneepoint_vocab::units::{Cores, PerSecond, Ratio, Seconds};
 use kneepoint_vocab::{
@@ -186,12 +187,15 @@ fn describe(context: &Context<'_>, loss: &Loss) -> Cause {
             plain(loss, key, Name::AllFunctions, evidence)
         }
         Slot::Group(group) => describe_wait(context, loss, group),
-        Slot::Scheduler => plain(
-            loss,
-            CauseKey::new(CauseKind::Scheduler, "runnable", ""),
-            Name::Runnable,
-            evidence(context, Charge::Scheduler { idle: cores }),
-        ),
+        Slot::Scheduler => {
+            let confined = confined(context.slices);
+            let (frame, name) = match confined {
+                Some(Confined { cpus, of }) => ("confined", Name::Confined { cpus, of }),
+                None => ("runnable", Name::Runnable),
+            };
+            let evidence = evidence(context, Charge::Scheduler { idle: cores, confined });
+            plain(loss, CauseKey::new(CauseKind::Scheduler, frame, ""), name, evidence)
+        }
         Slot::Generator => plain(
             loss,
             CauseKey::new(CauseKind::Generator, "load generator", ""),

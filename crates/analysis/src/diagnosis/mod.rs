@@ -3,6 +3,7 @@
 pub(crate) mod at_bound;
 pub(crate) mod causes;
 pub(crate) mod chain;
+mod confined;
 pub(crate) mod difference;
 pub(crate) mod evidence;
 pub(crate) mod flame;

@@ -8,8 +8,8 @@ use crate::quality::{environment, nameless, stalls, steadiness};
 use crate::scaling::by_cores::Fewer;
 use crate::{Limits, Swept};
 use kneepoint_vocab::findings::{
-    Caveat, CaveatReason, Collector, Disturbance, Effect, LevelLedger, Nameless, Noise, Protocol,
-    Severity, Unsteady, Verdict,
+    Caveat, CaveatReason, Collector, Disturbance, Effect, LevelLedger, LineKind, Nameless, Noise,
+    Protocol, Severity, Unsteady, Verdict,
 };
 use kneepoint_vocab::units::Ratio;
 use kneepoint_vocab::{Disposition, Level, ProtocolName, RunRecord, StoppedBy, Tier, VariantRole};
@@ -349,10 +349,17 @@ fn odd(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 }
 
 /// Idle time that is charged to no wait is shared out over what was blocked meanwhile, which may be
-/// the wrong thing. The unprivileged collector shares out all of it, and says so.
+/// the wrong thing where any was. The unprivileged collector shares out all of it, and says so.
 fn shared_out(drawn: &Drawn<'_>, ledger: &LevelLedger, caveats: &mut Caveats) {
     let Some(idle) = &ledger.core.idle else { return };
-    let part = quotient(idle.spread.value.0, ledger.core.total.0);
+    let lines = ledger.core.lines.iter().filter(|line| line.kind.is_idle());
+    let (ready, blocked): (Vec<_>, Vec<_>) =
+        lines.partition(|line| line.kind == LineKind::IdleScheduler);
+    let [ready, blocked] =
+        [ready, blocked].map(|lines| lines.iter().map(|line| line.cores.value.0).sum::<f64>());
+    // Beside threads that are ready to run nothing is guessed.
+    let guessed = quotient(blocked, ready + blocked);
+    let part = guessed * quotient(idle.spread.value.0, ledger.core.total.0);
     if part > SHARED_OUT && drawn.collector.tier == Some(Tier::Full) {
         let reason = CaveatReason::IdleSharedOut { share: Ratio(part), level: drawn.focus };
         caveats.add(Severity::Warning, 0.5 * part, reason);

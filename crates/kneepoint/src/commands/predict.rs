@@ -199,7 +199,8 @@ fn variant_of(findings: &Findings, name: &str) -> Result<Variant> {
 fn named(seen: &Observed, change: &Change) -> Result<Change> {
     let locks: Vec<&str> = seen.locks.iter().map(|lock| lock.name.as_str()).collect();
     let of_cpu = seen.cpu.iter().map(|cause| cause.name.as_str());
-    let all: Vec<&str> = locks.iter().copied().chain(of_cpu).collect();
+    let confined = seen.confined.iter().map(|it| it.name.as_str());
+    let all: Vec<&str> = locks.iter().copied().chain(confined).chain(of_cpu).collect();
     Ok(match change {
         Change::Without(cause) => Change::Without(whole("cause", cause, &all)?),
         Change::Split(lock, parts) => Change::Split(whole("lock", lock, &locks)?, *parts),

@@ -98,8 +98,13 @@ impl<'a> Oracle<'a> {
     /// # Errors
     /// A level too far away, a change that cannot be made.
     pub fn ask(&mut self, asked: &Asked) -> Result<TwinForecast, NoTwin> {
-        let (changes, guess) = as_understood(&self.of.observed, &asked.changes);
-        self.answer(&Asked { level: asked.level, changes }, guess)
+        let seen = &self.of.observed;
+        let (level, changes) = match &seen.confined {
+            Some(confined) => confined.placed(asked.level, &asked.changes),
+            None => (asked.level, asked.changes.clone()),
+        };
+        let (changes, guess) = as_understood(seen, &changes);
+        self.answer(&Asked { level, changes }, guess)
     }
 
     /// What the twin answers, and how far that is from a better guess of what changes, where there
@@ -317,7 +322,10 @@ pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>,
         });
     }
     wanted.push(Altered::Faster { factor: Ratio(FASTER) });
-    wanted.push(Altered::Cores { cores: 2 * seen.cores });
+    match &seen.confined {
+        Some(confined) => wanted.push(Altered::Without { lock: confined.name.clone() }),
+        None => wanted.push(Altered::Cores { cores: 2 * seen.cores }),
+    }
     let mut all = Vec::new();
     for change in wanted {
         let forecast = oracle.ask_change(&change, clients)?;
@@ -383,11 +391,12 @@ fn answered(findings: &Findings, workers: usize) -> Result<Next, NoTwin> {
     let mut oracle = Oracle::new(&twin, seed, workers)?;
     let what_if = experiments(&mut oracle, findings.focus.clients)?;
     let mut levels = Vec::new();
-    for level in [
-        Level { clients: most, cores: 2 * cores },
-        Level { clients: 2 * most, cores },
-        Level { clients: 2 * most, cores: 2 * cores },
-    ] {
+    let mut wanted = vec![Level { clients: 2 * most, cores }];
+    if seen.confined.is_none() {
+        let more = |clients| Level { clients, cores: 2 * cores };
+        wanted = vec![more(most), wanted[0], more(2 * most)];
+    }
+    for level in wanted {
         match oracle.ask(&Asked { level, changes: Vec::new() }) {
             Ok(one) => levels.push(one),
             Err(why) if why.is_far() => {}

@@ -7,6 +7,7 @@
 //! to the measured as they can, by least squares. What does not fit is said.
 
 mod awake;
+mod confined;
 mod fit;
 mod forecast;
 mod library;
@@ -15,6 +16,7 @@ mod passing;
 mod text;
 mod waits;
 
+pub use confined::ConfinedThreads;
 pub use fit::{Calibrated, calibrate};
 pub use forecast::{Asked, Oracle, Tried, experiments, next};
 pub use library::Library;

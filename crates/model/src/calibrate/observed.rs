@@ -2,6 +2,7 @@
 //! it waits for.
 
 use super::awake::{LEAST_LEVELS, Watched, awake};
+use super::confined::ConfinedThreads;
 use super::library::{Library, library, library_cores};
 use super::passing::Passing;
 use crate::twin::Contended;
@@ -47,8 +48,10 @@ const LEAST_ERROR: f64 = 0.02;
 pub struct Observed {
     /// The recipe's name.
     pub name: String,
-    /// Cores that were measured.
+    /// Cores that were measured, or that its threads may run on.
     pub cores: u32,
+    /// That these are not all, where so it is.
+    pub confined: Option<ConfinedThreads>,
     /// Levels, ascending.
     pub levels: Vec<ObservedLevel>,
     /// Locks, those that cost most first.
@@ -267,7 +270,8 @@ impl Observed {
         let lines = ledger.thread.lines.iter().filter(delayed);
         Ok(Self {
             name: findings.recipe.clone(),
-            cores: most_cores(findings),
+            cores: usable_cores(findings),
+            confined: ConfinedThreads::of(findings),
             locks,
             contended: contended(findings, &levels),
             cpu: at_focus.map_or_else(Vec::new, |(_, ledger)| cpu_causes(findings, busy(ledger))),
@@ -318,6 +322,12 @@ struct Taken<'a> {
 /// Cores of the level with most.
 fn most_cores(findings: &Findings) -> u32 {
     findings.curve.points.iter().map(|point| point.level.cores).max().unwrap_or(1)
+}
+
+/// Cores that the threads may run on.
+fn usable_cores(findings: &Findings) -> u32 {
+    let confined = ConfinedThreads::of(findings).map(|it| it.to.cpus);
+    confined.unwrap_or_else(|| most_cores(findings)).min(most_cores(findings))
 }
 
 /// The cause that clients wait for most, if it costs much, and at which level it is full.

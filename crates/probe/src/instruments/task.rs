@@ -75,7 +75,10 @@ impl Tasks {
                 return None;
             }
             let name = stat::read_task(pid, tid)?.comm;
-            Some(TaskCpu { owner, name, tid, cpu, over })
+            let is_system = owner == TaskOwner::System;
+            let cpus = is_system.then(|| tasks::cpus(pid, tid)).flatten();
+            let cpus = cpus.and_then(|cpus| u32::try_from(cpus.len()).ok());
+            Some(TaskCpu { owner, name, tid, cpu, over, cpus })
         });
         most(rows.collect(), MOST_ROWS)
     }
@@ -110,7 +113,8 @@ mod tests {
 
     fn row(name: &str, tid: u32, cpu: u64) -> TaskCpu {
         let owner = TaskOwner::System;
-        TaskCpu { owner, name: name.to_owned(), tid, cpu: Nanos(cpu), over: Nanos(1000) }
+        let (cpu, over) = (Nanos(cpu), Nanos(1000));
+        TaskCpu { owner, name: name.to_owned(), tid, cpu, over, cpus: None }
     }
 
     #[test]
@@ -152,6 +156,22 @@ mod tests {
         compute.unwrap().join().unwrap();
         let ours = found.iter().find(|row| row.name == "computes");
         assert!(ours.is_some_and(|row| row.owner == TaskOwner::Kneepoint), "{found:?}");
+    }
+
+    #[test]
+    fn a_thread_of_the_system_says_where_it_may_run() {
+        let tasks = Tasks::start(&[own_pid()], &[]);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(100) {
+            std::hint::black_box((0..500_u64).sum::<u64>());
+        }
+        let found = tasks.finish();
+        let here =
+            tasks::cpus(own_pid(), own_pid()).and_then(|cpus| u32::try_from(cpus.len()).ok());
+        let own: Vec<_> = found.iter().filter(|row| row.owner == TaskOwner::System).collect();
+        assert!(!own.is_empty() && own.iter().all(|row| row.cpus == here), "{found:?}");
+        let others = found.iter().filter(|row| row.owner != TaskOwner::System);
+        assert!(others.into_iter().all(|row| row.cpus.is_none()), "{found:?}");
     }
 
     #[test]

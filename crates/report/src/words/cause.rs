@@ -74,9 +74,16 @@ fn charge(charge: &Charge, of: &str) -> String {
             format!("{} of {of} cores go to extra CPU that {why}", quantity(cores))
         }
         Charge::Wait { wait } => waited(wait, of),
-        Charge::Scheduler { idle } => format!(
+        Charge::Scheduler { idle, confined: None } => format!(
             "{} of {of} cores idle while a thread was already woken for them",
             quantity(idle)
+        ),
+        Charge::Scheduler { idle, confined: Some(it) } => format!(
+            "{} of {of} cores idle while a thread was ready that may not run on them: each may run \
+             on {} of {} (affinity or cpuset)",
+            quantity(idle),
+            it.cpus,
+            it.of
         ),
         Charge::FullGenerator { own, idle } => generator(*own, *idle, of),
     }
@@ -178,7 +185,7 @@ fn waited(wait: &WaitEvidence, of: &str) -> String {
 mod tests {
     use super::*;
     use kneepoint_vocab::findings::{
-        DeviceStage, DeviceWorker, HolderState, Name, ServedBy, WaitWork, WokenBy,
+        Confined, DeviceStage, DeviceWorker, HolderState, Name, ServedBy, WaitWork, WokenBy,
     };
     use kneepoint_vocab::{Count, Level, PerSecond, Seconds, WaitReason};
 
@@ -281,15 +288,19 @@ mod tests {
         assert_eq!(full(0.97, 0.7), format!("{uses}, 0.7 idle for its next request"));
         assert_eq!(full(0.97, 0.0), uses);
         assert_eq!(full(0.0, 0.7), "0.7 of 2 cores idle for the next request");
-        let woken = said(Charge::Scheduler { idle: Cores(0.1) });
+        let idle = Cores(0.1);
+        let woken = said(Charge::Scheduler { idle, confined: None });
         assert_eq!(woken, "0.1 of 2 cores idle while a thread was already woken for them");
+        let confined = Some(Confined { cpus: 1, of: 2 });
+        let woken = said(Charge::Scheduler { idle, confined });
+        assert!(woken.ends_with("each may run on 1 of 2 (affinity or cpuset)"), "{woken}");
     }
 
     #[test]
     fn whoever_serves_the_waits_is_named_behind_them() {
         let all = CauseEvidence {
             of: Cores(2.0),
-            charge: Charge::Scheduler { idle: Cores(1.0) },
+            charge: Charge::Scheduler { idle: Cores(1.0), confined: None },
             served_by: Some(ServedBy {
                 waits_for: Name::Wait(WaitReason::Device),
                 name: "kworker loop0".to_owned(),

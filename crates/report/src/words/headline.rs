@@ -181,6 +181,7 @@ fn object(kind: CauseKind, code: Option<CodeKind>, name: Option<&Name>) -> Strin
     match name {
         None => word.to_owned(),
         Some(name) if kind == CauseKind::Device => format!("{word} ({name})"),
+        Some(name) if kind == CauseKind::Scheduler => name.to_string(),
         Some(name) if name.to_string().starts_with("kernel") => name.to_string(),
         Some(name) => format!("{word}, {name}"),
     }

@@ -15,7 +15,7 @@ pub(crate) fn altered(change: &Altered) -> String {
         Altered::Queued { lock } => format!("{lock} as an MCS lock"),
         Altered::Saved { cause } => format!("without the CPU of {cause}"),
         Altered::Faster { factor } => format!("cores {} as fast", number::plain_factor(*factor)),
-        Altered::Cores { cores } => format!("{cores} cores"),
+        Altered::Cores { cores } => super::counted(*cores, "core"),
     }
 }
 

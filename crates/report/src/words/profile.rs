@@ -83,7 +83,7 @@ fn where_cores_go(profile: &Profile) -> Vec<String> {
         parts.push(format!("{} used by others", sentence::quantity(others)));
     }
     let (blamed, idle): (Vec<&CoreLine>, Vec<&CoreLine>) = lines()
-        .filter(|line| is_idle(line.kind))
+        .filter(|line| line.kind.is_idle())
         .partition(|line| line.cause.is_some() && least(line.cores.value));
     for line in blamed {
         parts.push(format!("{} {}", sentence::quantity(line.cores.value), of_profile(&line.name)));
@@ -98,26 +98,4 @@ fn where_cores_go(profile: &Profile) -> Vec<String> {
 
 fn sum<'a>(lines: impl IntoIterator<Item = &'a CoreLine>) -> Cores {
     lines.into_iter().map(|line| line.cores.value).sum()
-}
-
-/// Whether cores idle in such a line.
-const fn is_idle(kind: LineKind) -> bool {
-    match kind {
-        LineKind::IdleLock
-        | LineKind::IdleKernelLock
-        | LineKind::IdleDevice
-        | LineKind::IdleThread
-        | LineKind::IdleOther
-        | LineKind::IdleScheduler
-        | LineKind::IdleNoWork => true,
-        LineKind::Useful
-        | LineKind::ExtraCpu
-        | LineKind::Kernel
-        | LineKind::Generator
-        | LineKind::Interrupt
-        | LineKind::Others
-        | LineKind::Running
-        | LineKind::Runnable
-        | LineKind::Unaccounted => false,
-    }
 }

@@ -225,7 +225,7 @@ fn scheduler() -> Cause {
             "scheduler-1",
             CauseKind::Scheduler,
             "wake-up latency",
-            Charge::Scheduler { idle: Cores(0.06) },
+            Charge::Scheduler { idle: Cores(0.06), confined: None },
         )
     }
 }

@@ -59,6 +59,9 @@ pub enum Charge {
     Scheduler {
         /// So many.
         idle: Cores,
+        /// That the threads may not run on all cores, where so it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        confined: Option<Confined>,
     },
     /// The load generator has no more to give.
     FullGenerator {
@@ -67,6 +70,15 @@ pub enum Charge {
         /// Cores that idle for its next request.
         idle: Cores,
     },
+}
+
+/// Threads that may not run on all cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Confined {
+    /// Cores that each of them may run on.
+    pub cpus: u32,
+    /// Cores of the level.
+    pub of: u32,
 }
 
 impl Charge {
