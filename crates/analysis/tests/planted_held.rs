@@ -314,8 +314,8 @@ fn a_place_where_waiters_for_any_primitive_wait_names_none() {
 }
 
 /// Causes where clients wait for a mutex which threads in `back` want, and so many times as long
-/// for its condition.
-fn let_go(back: &[&str], times: f64) -> Vec<Cause> {
+/// for its condition; both are in a variable, where it has a name.
+fn let_go(back: &[&str], times: f64, name: Option<&str>) -> Vec<Cause> {
     const MUTEX: u32 = 2;
     const CONDITION: u32 = 3;
     let of_library = |list: &[&str]| -> Vec<Frame> {
@@ -337,10 +337,14 @@ fn let_go(back: &[&str], times: f64) -> Vec<Cause> {
             ..Cell::default()
         },
     });
+    for key in wait_keys(&mut record) {
+        key.object_name = name.map(str::to_owned);
+    }
     for trial in record.trials.iter_mut().filter(|trial| trial.id.level.clients > 1) {
         let key = |key: &WaitKey| WaitKey {
             reason: WaitReason::Condition,
             object: key.object + 0x40,
+            object_name: key.object_name.as_ref().map(|name| format!("{name}+0x40")),
             ..key.clone()
         };
         let part = |all: Nanos| Nanos((all.0 as f64 * times) as u64);
@@ -378,13 +382,16 @@ fn let_go(back: &[&str], times: f64) -> Vec<Cause> {
 #[test]
 fn a_herd_is_one_cause_with_the_lock_that_it_wants_back() {
     let woken = ["__lll_lock_wait", "__pthread_mutex_cond_lock", "__pthread_cond_wait"];
-    let herd = let_go(&woken, 0.5);
+    let herd = let_go(&woken, 0.5, None);
     assert_eq!(herd.len(), 1, "{herd:#?}");
     assert_eq!(herd[0].kind, CauseKind::Lock, "{herd:#?}");
     let Charge::Wait { wait } = &herd[0].evidence.charge else { panic!("{herd:#?}") };
     assert_eq!((wait.objects, wait.after_wake), (1, Some(Ratio(1.0))));
-    let starved = let_go(&woken, 2.0);
+    let starved = let_go(&woken, 2.0, None);
     assert_eq!(starved.len(), 2, "most wait for what nobody gave: {starved:#?}");
-    let unasked = let_go(&["__lll_lock_wait", "pthread_mutex_lock"], 0.5);
+    let unasked = let_go(&["__lll_lock_wait", "pthread_mutex_lock"], 0.5, None);
     assert_eq!(unasked.len(), 2, "nobody was woken for the lock: {unasked:#?}");
+    let named = let_go(&woken, 0.5, Some("app:latch"));
+    assert_eq!((named.len(), named[0].kind), (1, CauseKind::Lock), "{named:#?}");
+    assert_eq!(named[0].name.to_string(), "condition app:latch", "its threads wait for that");
 }

@@ -324,9 +324,14 @@ fn describe(kind: Kind, united: &United, stacks: &Stacks<'_>, pools: &Pools) -> 
     let frame = if kind == Kind::KernelSpinLock { format!("{frame} (spin)") } else { frame };
     let word = what.machinery().word();
     let name = match kind {
-        Kind::NamedLock | Kind::NamedCondition => {
-            limit.cloned().unwrap_or_else(|| variable(word, own))
-        }
+        Kind::NamedLock | Kind::NamedCondition => match limit {
+            Some(limit) => limit.clone(),
+            // A lock with the condition that its threads wait for.
+            None if united.with_conditions => {
+                Name::Variable { word: CONDITION.to_owned(), name: own.to_owned() }
+            }
+            None => variable(word, own),
+        },
         Kind::NamedKernelLock => what.with_caller(own.to_owned()),
         Kind::KernelLock | Kind::KernelSpinLock => {
             kernel_locks::name(known, what.machinery(), &place)
