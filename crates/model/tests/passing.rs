@@ -1,11 +1,14 @@
 //! A lock whose waiters spin as long as its owner is on a core, as those of the kernel do: a twin
 //! that is calibrated from what a run would have seen of it does what the true one does.
 
-use kneepoint_model::calibrate::{Observed, ObservedLevel, ObservedLock, Passing, calibrate};
-use kneepoint_model::sweep::{Simulated, Sweep, sweep};
+mod common;
+
+use common::{observed, simulated, waited_for};
+use kneepoint_model::calibrate::{Observed, ObservedLevel, Passing, calibrate};
+use kneepoint_model::sweep::Simulated;
 use kneepoint_model::twin::Twin;
 use kneepoint_vocab::findings::LineKind;
-use kneepoint_vocab::{Level, Ratio, Seconds};
+use kneepoint_vocab::{Ratio, Seconds};
 
 /// To sleep and to wake takes longer than the lock is held: who spins is spared that.
 const SPUN: &str = r#"
@@ -30,13 +33,6 @@ const SPUN: &str = r#"
 
 const DEMAND: f64 = 8e-6;
 
-fn simulated(twin: &Twin, clients: &[u32]) -> Vec<Simulated> {
-    let how = Sweep { seed: 5, precision: Ratio(0.02), budget: 200_000_000, workers: 2 };
-    let levels: Vec<Level> = clients.iter().map(|&clients| Level { clients, cores: 2 }).collect();
-    let all = sweep(twin, &levels, &how).expect("allowed");
-    all.into_iter().map(|level| level.expect("simulated")).collect()
-}
-
 /// Part of an operation's time asleep for the lock.
 fn asleep(level: &Simulated) -> Ratio {
     let all: f64 = level.thread.iter().map(|line| line.amount).sum();
@@ -55,30 +51,7 @@ fn seen(all: &[Simulated]) -> Observed {
         lock_cpu: vec![Seconds(0.0)],
         blocked: vec![asleep(level)],
     });
-    let lock = ObservedLock {
-        name: "table".to_owned(),
-        waits: 1.0,
-        wait_cpu: Seconds(30e-6),
-        library: None,
-        counted: None,
-        stage: None,
-        passing: Passing::Barging,
-        look: None,
-    };
-    Observed {
-        name: "spun".to_owned(),
-        cores: 2,
-        confined: None,
-        levels: levels.collect(),
-        locks: vec![lock],
-        round_trips: None,
-        contended: None,
-        cpu: Vec::new(),
-        first_cause: Some("table".to_owned()),
-        delay: Seconds(0.0),
-        awake: None,
-        others: Vec::new(),
-    }
+    observed(levels.collect(), waited_for("table", 1.0, Seconds(30e-6)))
 }
 
 #[test]

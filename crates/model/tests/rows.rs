@@ -1,10 +1,13 @@
 //! A row's lock, held across requests, whose release wakes all who wait: a twin that is calibrated
 //! from what a run would have seen of it does what the true one does.
 
-use kneepoint_model::calibrate::{Observed, ObservedLevel, ObservedLock, Passing, calibrate};
-use kneepoint_model::sweep::{Simulated, Sweep, sweep};
+mod common;
+
+use common::{observed, simulated, waited_for};
+use kneepoint_model::calibrate::{Observed, ObservedLevel, calibrate};
+use kneepoint_model::sweep::Simulated;
 use kneepoint_model::twin::{Change, Twin};
-use kneepoint_vocab::{Level, Ratio, Seconds};
+use kneepoint_vocab::{Ratio, Seconds};
 
 /// Seven requests, the last three of which are made while the row is held.
 const ROW: &str = r#"
@@ -37,13 +40,6 @@ const ASKS: f64 = 7.0 * 16e-6;
 const DEMAND: f64 = 7.0 * 60e-6;
 const LOOK: f64 = 50e-6;
 
-fn simulated(twin: &Twin, clients: &[u32]) -> Vec<Simulated> {
-    let how = Sweep { seed: 5, precision: Ratio(0.02), budget: 200_000_000, workers: 2 };
-    let levels: Vec<Level> = clients.iter().map(|&clients| Level { clients, cores: 2 }).collect();
-    let all = sweep(twin, &levels, &how).expect("allowed");
-    all.into_iter().map(|level| level.expect("simulated")).collect()
-}
-
 /// Seconds of an operation that one line of its ledger has, over all.
 fn part(level: &Simulated, object: &str) -> f64 {
     let own = level.thread.iter().filter(|line| line.object == object);
@@ -63,31 +59,9 @@ fn seen(all: &[Simulated]) -> Observed {
         lock_cpu: vec![Seconds(looking(level))],
         blocked: vec![Ratio(part(level, "row"))],
     });
-    let last = all.last().expect("levels");
-    let lock = ObservedLock {
-        name: "row".to_owned(),
-        waits: looking(last) / LOOK,
-        wait_cpu: Seconds(LOOK),
-        library: None,
-        counted: None,
-        stage: None,
-        passing: Passing::Barging,
-        look: None,
-    };
-    Observed {
-        name: "row".to_owned(),
-        cores: 2,
-        confined: None,
-        levels: levels.collect(),
-        locks: vec![lock],
-        round_trips: Some(7.0),
-        contended: None,
-        cpu: Vec::new(),
-        first_cause: Some("row".to_owned()),
-        delay: Seconds(0.0),
-        awake: None,
-        others: Vec::new(),
-    }
+    let waits = looking(all.last().expect("levels")) / LOOK;
+    let seen = observed(levels.collect(), waited_for("row", waits, Seconds(LOOK)));
+    Observed { round_trips: Some(7.0), ..seen }
 }
 
 #[test]
