@@ -122,13 +122,17 @@ pub fn clip(text: &str, room: usize) -> String {
     kept
 }
 
-/// The text, cut to at most `room` columns between two words; an ellipsis stands for what was cut
-/// off. Only a word that is longer than that is cut within.
+/// The text, cut to at most `room` columns: the longest name in it loses the qualifiers in front,
+/// and where that is not enough the text its end, between two words. An ellipsis stands for what
+/// was cut off. Only a word that is longer than that is cut within.
 #[must_use]
 pub fn shorten(text: &str, room: usize) -> String {
     let cut = clip(text, room);
     if cut == text || room == 0 {
         return cut;
+    }
+    if let Some(unqualified) = unqualified(text, room) {
+        return unqualified;
     }
     let kept = cut.trim_end_matches('…');
     let within = |character: char| character.is_alphanumeric() || character == '_';
@@ -138,6 +142,52 @@ pub fn shorten(text: &str, room: usize) -> String {
     let whole = kept.trim_end_matches(within);
     let whole = whole.trim_end_matches([' ', '(', ',', '<']);
     if columns(whole) * 3 < room { cut } else { format!("{whole}…") }
+}
+
+/// The text with as many qualifiers of its longest name cut off as let it fit: what tells two
+/// functions of a program apart stands at the ends of their names.
+fn unqualified(text: &str, room: usize) -> Option<String> {
+    let (begins, ends) =
+        words(text).into_iter().max_by_key(|(begins, ends)| columns(&text[*begins..*ends]))?;
+    let word = &text[begins..ends];
+    let of_paths = word.contains("::") || word.contains('/');
+    let separators: &[&str] = if of_paths { &["::", "/"] } else { &["."] };
+    outside_brackets(word)
+        .filter_map(|at| separators.iter().find_map(|by| word[..at].ends_with(by).then_some(at)))
+        .filter(|at| word[*at..].starts_with(|first: char| !first.is_ascii_digit()))
+        .map(|at| format!("{}…{}", &text[..begins], &text[begins + at..]))
+        .find(|shortened| columns(shortened) <= room)
+}
+
+/// Beginnings and ends of the words of a text; a name with spaces in brackets is one of them.
+fn words(text: &str) -> Vec<(usize, usize)> {
+    let spaces = outside_brackets(text).filter(|at| text[*at..].starts_with(' '));
+    let mut words = Vec::new();
+    let mut begins = 0;
+    for space in spaces {
+        words.push((begins, space));
+        begins = space + 1;
+    }
+    words.push((begins, text.len()));
+    words
+}
+
+/// Positions in a text at which no bracket is open.
+fn outside_brackets(text: &str) -> impl Iterator<Item = usize> + '_ {
+    let mut open = 0_usize;
+    let mut before = ' ';
+    text.char_indices().filter_map(move |(at, character)| {
+        let outside = open == 0;
+        match character {
+            '<' | '(' | '[' | '{' => open += 1,
+            // The arrow of a closure's type closes nothing.
+            '>' if before == '-' => {}
+            '>' | ')' | ']' | '}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        before = character;
+        outside.then_some(at)
+    })
 }
 
 /// The text at exactly `room` columns: clipped, or padded on the right.
@@ -206,9 +256,25 @@ mod tests {
     fn names_are_cut_between_words() {
         assert_eq!(shorten("mutex in sqlite3BtreeEnter", 20), "mutex in…");
         assert_eq!(shorten("mutex in sqlite3BtreeEnter", 26), "mutex in sqlite3BtreeEnter");
-        assert_eq!(shorten("std::sync::Mutex<T>::lock", 16), "std::sync::…");
         assert_eq!(shorten("waiting, then gone", 8), "waiting…");
         assert_eq!(shorten("sqlite3BtreeEnter", 8), "sqlite3…");
+    }
+
+    #[test]
+    fn names_lose_their_qualifiers_first() {
+        for (name, room, expected) in [
+            ("std::sync::Mutex<T>::lock", 16, "…Mutex<T>::lock"),
+            ("std::sync::Mutex<T>::lock", 14, "…lock"),
+            ("lock in db::cache::Shard::Release", 27, "lock in …Shard::Release"),
+            ("<a::B as c::D>::call, then gone", 20, "…call, then gone"),
+            ("Map<K, Box<dyn Fn(A) -> B>>::get", 10, "…get"),
+            ("github.com/them/it.(*Shop).Sell", 20, "…it.(*Shop).Sell"),
+            ("java.util.Timer.run", 12, "…Timer.run"),
+            ("extra CPU of 0.123456789", 20, "extra CPU of 0.…"),
+            ("std::a_name_of_many_letters", 12, "std::a_name…"),
+        ] {
+            assert_eq!(shorten(name, room), expected, "{name}");
+        }
     }
 
     proptest! {

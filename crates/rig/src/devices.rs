@@ -3,6 +3,7 @@
 //! A loop device is a file behind `/dev/loopN`; a zram device is compressed memory; a mount puts
 //! a file system made on one of them below the scratch directory. Only root makes them.
 
+use crate::ending::HUNG_AFTER;
 use crate::process::{self, Program};
 use crate::undo::{self, Action, Change, Undo};
 use anyhow::{Context as _, bail, ensure};
@@ -11,10 +12,7 @@ use rustix::mount::{MountFlags, mount};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// How long one of the programs here may take.
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often another loop device is tried where somebody else took the free one.
 const TRIES: u32 = 20;
 /// Bytes that content is repeated after: more than any cache in front of the device's memory
@@ -64,7 +62,7 @@ impl Loop {
         let folder = image.parent().context("a loop device's file lies in a directory")?;
         for _ in 0..TRIES {
             let find = Program::new("losetup", "losetup", ["--find"], folder);
-            let free = process::run(find, TIMEOUT, undo).context("no loop device is free")?;
+            let free = process::run(find, HUNG_AFTER, undo).context("no loop device is free")?;
             let device = PathBuf::from(free.trim());
             // Noted before it is done: the file's name keeps it from touching anybody else's.
             let backing = image.to_owned();
@@ -114,7 +112,7 @@ fn attach(
     arguments.extend(direct.then_some("--direct-io=on"));
     let mut program = Program::new("losetup", "losetup", arguments, folder);
     program.arguments.extend([device.into(), image.into()]);
-    let attached = process::run(program, TIMEOUT, undo).map(drop);
+    let attached = process::run(program, HUNG_AFTER, undo).map(drop);
     attached.with_context(|| format!("{} cannot be attached to a file", device.display()))
 }
 
@@ -202,7 +200,7 @@ impl Mount {
         let mkfs = format!("mkfs.{kind}");
         let mut program = Program::new("mkfs", mkfs, ["-q"], folder);
         program.arguments.push(image.into());
-        process::run(program, TIMEOUT, undo)
+        process::run(program, HUNG_AFTER, undo)
             .with_context(|| format!("no {kind} can be made on {}", image.display()))?;
         let device = Loop::attach(undo, image, false)?;
         let change = undo.register(Action::Unmount { path: target.to_owned() })?;

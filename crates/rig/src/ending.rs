@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 /// Name of the mark in the environment.
 pub(crate) const MARK: &str = "KNEEPOINT_MARK";
-/// How long killed processes may take to be gone.
-const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often they are looked for meanwhile.
+/// How long a process may take for one thing, its end included, until it counts as hung: where the
+/// cores are wanted by others as well, the start of a server has taken more than half a minute.
+pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(120);
+/// How often what was killed is looked for.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How long children of a server that died may take to let go of its shared memory.
 const DETACHING: Duration = Duration::from_secs(3);
@@ -38,7 +39,7 @@ pub(crate) fn kill(process: u32, started: u64) -> anyhow::Result<()> {
     }
     let begun = Instant::now();
     while family.iter().any(|(pid, born)| birth(*pid) == Some(*born) && !is_zombie(*pid)) {
-        if begun.elapsed() > TIMEOUT {
+        if begun.elapsed() > HUNG_AFTER {
             bail!("process {process} or a child of it does not end, though killed");
         }
         std::thread::sleep(GLANCE);
@@ -154,7 +155,7 @@ pub(crate) fn end_directory(directory: &Path) -> anyhow::Result<()> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return remove_shared_memory(&ended);
             }
-            Err(error) if begun.elapsed() > TIMEOUT => {
+            Err(error) if begun.elapsed() > HUNG_AFTER => {
                 bail!("{}: processes in it do not end, though killed: {error}", directory.display())
             }
             Err(_) => {}
@@ -221,7 +222,7 @@ pub(crate) fn end_marked(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<(u
             send(&(*pid, *born), Signal::KILL);
             killed.entry(*pid).or_insert(name);
         }
-        if begun.elapsed() > TIMEOUT {
+        if begun.elapsed() > HUNG_AFTER {
             bail!("process {} does not end, though killed", found[0].0);
         }
         std::thread::sleep(GLANCE);

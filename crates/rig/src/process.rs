@@ -2,7 +2,7 @@
 //! is given, its output in files, and gone with all its children when the guard goes.
 
 use crate::cargo_run::{self, TakenBack};
-use crate::ending::{MARK, remove_shared_memory};
+use crate::ending::{HUNG_AFTER, MARK, remove_shared_memory};
 use crate::environment;
 use crate::group::Group;
 use crate::launch;
@@ -32,8 +32,6 @@ const TAIL: u64 = 2048;
 const TAIL_LINES: usize = 4;
 /// Most bytes of a stream that are kept: half of them from its beginning, half from its end.
 const KEPT: u64 = 64 << 20;
-/// How long a process may take until it leads a session.
-const LAUNCHING: Duration = Duration::from_secs(5);
 /// How often something that is waited for is looked at.
 const GLANCE: Duration = Duration::from_millis(1);
 
@@ -306,7 +304,7 @@ impl Process {
         let begun = Instant::now();
         while session(self.pid()).is_some_and(|session| session != self.pid())
             && self.ended().is_none()
-            && begun.elapsed() < LAUNCHING
+            && begun.elapsed() < HUNG_AFTER
         {
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -398,8 +396,14 @@ fn last_lines(file: &File) -> String {
     let from = length.saturating_sub(TAIL);
     let bytes = read_from(file, from, length - from).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<_> = text.lines().map(last_written).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join(" / ")
+}
+
+/// What stood last in a line that was written over, as bars of progress are.
+fn last_written(line: &str) -> &str {
+    let line = line.trim();
+    line.rsplit('\r').next().unwrap_or(line).trim()
 }
 
 /// Processes that the kernel has killed for memory since boot.
@@ -428,7 +432,7 @@ mod tests {
         let undo = undo(folder.path());
         let script = shell("echo out; echo err >&2", folder.path());
         let mut process = script.spawn(&undo).unwrap();
-        assert_eq!(process.await_success(Duration::from_secs(20)).unwrap(), "out\n");
+        assert_eq!(process.await_success(HUNG_AFTER).unwrap(), "out\n");
         assert_eq!(process.complained().unwrap(), "err\n");
     }
 
@@ -437,8 +441,12 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let undo = undo(folder.path());
         let script = shell("echo one >&2; echo 'out of eggs' >&2; exit 3", folder.path());
-        let error = run(script, Duration::from_secs(20), &undo).unwrap_err().to_string();
+        let error = run(script, HUNG_AFTER, &undo).unwrap_err().to_string();
         assert!(error.contains("exit code 3; it said: one / out of eggs"), "{error}");
+        let script = "printf '10 done\\r20 done\\r\\nend\\n' >&2; exit 3";
+        let overwritten = Program::new("the script", "sh", ["-c", script], folder.path());
+        let error = run(overwritten, HUNG_AFTER, &undo).unwrap_err().to_string();
+        assert!(error.ends_with("it said: 20 done / end"), "{error}");
     }
 
     #[test]
@@ -466,7 +474,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let undo = undo(folder.path());
         let mut process = shell("sleep 600 & echo $!", folder.path()).spawn(&undo).unwrap();
-        let said = process.await_success(Duration::from_secs(20)).unwrap();
+        let said = process.await_success(HUNG_AFTER).unwrap();
         let orphan: u32 = said.trim().parse().unwrap();
         assert!(birth(orphan).is_some(), "the orphan is not there");
         drop(process);
@@ -480,7 +488,7 @@ mod tests {
         let undo = undo(folder.path());
         let script = "setsid sleep 601 >/dev/null 2>&1 & (setsid sh -c 'sleep 602 & sleep 602' &)";
         let mut process = shell(script, folder.path()).spawn(&undo).unwrap();
-        process.await_success(Duration::from_secs(20)).unwrap();
+        process.await_success(HUNG_AFTER).unwrap();
         let mark = process.group.mark().to_owned();
         let daemons = || crate::ending::marked(|found| found == mark);
         while daemons().len() < 4 {
@@ -526,7 +534,7 @@ mod tests {
         let undo = undo(folder.path());
         let script = "echo first; yes 1234567 | head -n 12500000; echo last";
         let mut process = shell(script, folder.path()).spawn(&undo).unwrap();
-        let said = process.await_success(Duration::from_secs(60)).unwrap();
+        let said = process.await_success(HUNG_AFTER).unwrap();
         assert!(said.starts_with("first\n1234567\n") && said.ends_with("\n1234567\nlast\n"));
         // Half a number would be another one.
         let whole = |line: &str| {
@@ -547,7 +555,7 @@ mod tests {
         let undo = undo(folder.path());
         let mut process = shell("sleep 600", folder.path()).spawn(&undo).unwrap();
         undo.halt();
-        assert!(process.await_end(Duration::from_secs(20)).is_ok());
+        assert!(process.await_end(HUNG_AFTER).is_ok());
         assert!(shell("true", folder.path()).spawn(&undo).is_err());
     }
 
@@ -568,7 +576,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let undo = undo(folder.path());
         let program = Program::new("it", "/nonexistent/it", [""; 0], folder.path());
-        let error = run(program, Duration::from_secs(20), &undo).unwrap_err().to_string();
+        let error = run(program, HUNG_AFTER, &undo).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/it"), "{error}");
     }
 }

@@ -302,6 +302,12 @@ fn a_server_that_is_not_there_or_goes_is_reported() {
         reported.contains("the server") && reported.contains("exit code 4; it said: oh"),
         "{reported}"
     );
+    let taken = ("start", "sh -c 'echo the port is taken >&2; exit 3'");
+    let reported = refused(&[never[0], taken, never[2]]);
+    assert!(reported.contains("is taken") && reported.ends_with("each its own"), "{reported}");
+    let placed = ("start", "sh -c 'echo {port} is taken >&2; exit 3'");
+    let reported = refused(&[never[0], placed, never[2]]);
+    assert!(reported.ends_with("is taken"), "{reported}");
     stage.clean();
 }
 

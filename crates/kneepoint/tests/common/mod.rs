@@ -63,7 +63,7 @@ pub(crate) fn is_root() -> bool {
 pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "not so after 60 s: {what}");
+        assert!(begun.elapsed() < Duration::from_secs(120), "not so after two minutes: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -14,6 +14,7 @@ use super::{
     check_clients,
 };
 use crate::devices::{self, Loop, Zram};
+use crate::ending::HUNG_AFTER;
 use crate::process::Process;
 use crate::search_path::SearchPath;
 use crate::shown;
@@ -52,7 +53,7 @@ pub struct BlockRead {
 
 impl BlockRead {
     /// With the timeout that suits any machine.
-    pub const STANDARD: Self = Self { timeout: Duration::from_secs(60) };
+    pub const STANDARD: Self = Self { timeout: HUNG_AFTER };
 }
 
 impl Workload for BlockRead {

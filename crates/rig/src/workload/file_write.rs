@@ -12,6 +12,7 @@ use super::{
     check_clients,
 };
 use crate::devices::Mount;
+use crate::ending::HUNG_AFTER;
 use crate::process::{self, Program};
 use crate::search_path::SearchPath;
 use crate::shown;
@@ -55,7 +56,7 @@ pub struct FileWrite {
 
 impl FileWrite {
     /// With the timeout that suits any machine.
-    pub const STANDARD: Self = Self { timeout: Duration::from_secs(30) };
+    pub const STANDARD: Self = Self { timeout: HUNG_AFTER };
 }
 
 impl Workload for FileWrite {

@@ -17,6 +17,7 @@ mod sysbench;
 mod template;
 
 use super::{Configured, Configuring, Need, Setup, System, Texts, Workload};
+use crate::ending::HUNG_AFTER;
 use crate::search_path::SearchPath;
 use kneepoint_vocab::Clients;
 use settings::{ServerSettings, SmackSettings, SysbenchSettings};
@@ -27,8 +28,6 @@ use std::time::Duration;
 pub(super) const SYSBENCH: &str = "mariadb-sysbench";
 /// Name of the workload that does what super-smack does.
 pub(super) const SMACK: &str = "mariadb-smack";
-/// How long the server and its tools may take for one thing before they count as hung.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What new clients take until their pace is the one that they keep.
 const RUN_IN: Duration = Duration::from_secs(5);
@@ -49,7 +48,7 @@ pub struct MariadbSysbench {
 
 impl MariadbSysbench {
     /// With the timeout that suits any machine.
-    pub const STANDARD: Self = Self { timeout: TIMEOUT, generator: GENERATOR, run_in: RUN_IN };
+    pub const STANDARD: Self = Self { timeout: HUNG_AFTER, generator: GENERATOR, run_in: RUN_IN };
 }
 
 impl Workload for MariadbSysbench {
@@ -109,7 +108,7 @@ pub struct MariadbSmack {
 
 impl MariadbSmack {
     /// With the timeout that suits any machine.
-    pub const STANDARD: Self = Self { timeout: TIMEOUT };
+    pub const STANDARD: Self = Self { timeout: HUNG_AFTER };
 }
 
 impl Workload for MariadbSmack {

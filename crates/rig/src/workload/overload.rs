@@ -11,6 +11,7 @@ use super::settings;
 use super::{
     Configured, Configuring, Description, Drive, Need, Setup, SliceOutput, System, Texts, Workload,
 };
+use crate::ending::HUNG_AFTER;
 use crate::environment::Variables;
 use crate::process::{Process, Program, reported};
 use crate::search_path::SearchPath;
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant};
 /// The workload's name.
 pub const NAME: &str = "overload";
 /// How long a class may take beyond its time until it counts as hung.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = HUNG_AFTER;
 /// How long one is there that shows its environment.
 const SHOWING: Nanos = Nanos::from_millis(1000);
 /// Every class, and what keeps its workers small.

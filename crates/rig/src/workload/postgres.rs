@@ -18,6 +18,7 @@ use super::{
     Configured, Configuring, Description, Drive, MOST_CLIENTS, Need, Setup, SliceOutput, System,
     Tally, Texts, Workload, check_clients,
 };
+use crate::ending::HUNG_AFTER;
 use crate::placement::{self, BESIDE, Spread};
 use crate::process::{Account, Process};
 use crate::search_path::SearchPath;
@@ -61,7 +62,7 @@ pub struct Postgres {
 
 impl Postgres {
     /// With the timeout that suits any machine.
-    pub const STANDARD: Self = Self { timeout: Duration::from_secs(30) };
+    pub const STANDARD: Self = Self { timeout: HUNG_AFTER };
 }
 
 impl Workload for Postgres {

@@ -22,7 +22,7 @@ use super::{
     Texts, Workload, check_clients,
 };
 use crate::cargo_run::{self, TakenBack};
-use crate::ending::MARK;
+use crate::ending::{HUNG_AFTER, MARK};
 use crate::environment::Variables;
 use crate::group::Group;
 use crate::placement;
@@ -48,7 +48,7 @@ pub struct SqliteOltp {
 
 impl SqliteOltp {
     /// With the timeout that suits any machine.
-    pub const STANDARD: Self = Self { timeout: Duration::from_secs(20) };
+    pub const STANDARD: Self = Self { timeout: HUNG_AFTER };
 }
 
 impl Workload for SqliteOltp {

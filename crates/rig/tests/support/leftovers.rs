@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long what is on its way out may take.
-const TIMEOUT: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Everything on the machine that a run could leave, by name, each with all the text about it.
 pub(crate) struct Machine(BTreeMap<String, String>);

@@ -74,6 +74,10 @@ pub(super) fn rate(printed: &str) -> Result<Option<f64>, String> {
     if found.is_empty() {
         take_others(&mut found, printed)?;
     }
+    // Limits that are off, and what the program did not do, are printed as rates of nothing.
+    if found.iter().any(|figure| figure.rate > 0.0) {
+        found.retain(|figure| figure.rate > 0.0);
+    }
     match &found[..] {
         [] => Ok(None),
         [one] => Ok(Some(one.rate)),
@@ -156,6 +160,7 @@ mod tests {
             ("100 queries per second", 100.0),
             ("progress\r50 ops/s\r50 ops/s\n", 50.0),
             ("0 ops/s", 0.0),
+            ("Read rate: 0 ops/second\nreadrandom : 2.2 micros/op 446382 ops/sec", 446_382.0),
         ] {
             assert_eq!(rate(printed), Ok(Some(expected)), "{printed}");
         }

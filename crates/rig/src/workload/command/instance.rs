@@ -26,6 +26,18 @@ const STOPPING: Duration = Duration::from_secs(10);
 /// How much longer a command is told to run whose operations are counted from outside.
 const COUNTED_LONGER: Duration = Duration::from_secs(60);
 
+/// What became of a server that did not start, with what may have been in its way: another start of
+/// it, where nothing in its command gives each a place of its own.
+fn alone(start: &Line, error: anyhow::Error) -> anyhow::Error {
+    if start.has("{port}") || start.has("{directory}") {
+        return error;
+    }
+    anyhow::anyhow!(
+        "{error:#}; a run has several servers at once: {{port}} and {{directory}} in `start` give \
+         each its own"
+    )
+}
+
 /// The directory that all starts of a run share.
 fn shared(scratch: &Path) -> PathBuf {
     scratch.join("command-shared")
@@ -126,7 +138,7 @@ impl Instance {
 
     /// Starts the server and waits until it is ready.
     fn serve(&mut self) -> anyhow::Result<()> {
-        let Some(start) = &self.settings.start else { return Ok(()) };
+        let Some(start) = self.settings.start.clone() else { return Ok(()) };
         let program = self.program("the server", start.filled(&self.values), &self.settings);
         let mut server = PrivateServer::begin(program, &self.undo, STOPPING)?;
         // Looked at while it is young: servers like to write their title over their variables.
@@ -135,10 +147,12 @@ impl Instance {
             self.shown = shown::once_begun("the server", server.process(), &launcher, set);
         }
         self.server = Some(server);
-        let Some(ready) = self.settings.ready.clone() else { return self.check() };
+        let Some(ready) = self.settings.ready.clone() else {
+            return self.check().map_err(|error| alone(&start, error));
+        };
         let deadline = Instant::now() + self.settings.ready_within;
         loop {
-            self.check()?;
+            self.check().map_err(|error| alone(&start, error))?;
             let left = deadline.saturating_duration_since(Instant::now());
             let program = self.program("ready", ready.filled(&self.values), &self.settings);
             match process::run(program, left, &self.undo) {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a server may take until it is ready.
-const READY_WITHIN: Duration = Duration::from_secs(10);
+const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long a command may take beyond its window, and a hook altogether.
 const TIMEOUT: Duration = Duration::from_secs(600);
 /// Where the count is in what its program prints, unless that is said.
