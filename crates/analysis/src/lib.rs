@@ -481,6 +481,10 @@ impl Why<'_> {
             level: account.level,
             core: core_ledger::core_ledger(accounts, account, groups, functions, &charged),
             thread: thread_ledger::thread_ledger(accounts, account, groups, functions, &charged),
+            yielding: {
+                let slices = sweep_at(&self.slices, account.level);
+                Evidence::new(&slices, &self.stacks).yielding()
+            },
         };
         accounts.levels.iter().map(ledger).collect()
     }

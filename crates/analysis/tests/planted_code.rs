@@ -92,6 +92,24 @@ fn a_function_that_spins_is_said_to_spin_and_where_it_stands() {
 }
 
 #[test]
+fn the_part_of_a_level_s_cpu_in_which_threads_give_up_their_cores_is_known() {
+    let yielding = |function: &str, module: &str| {
+        let mut record = empty(&[1, 2], 2);
+        sweep(&mut record, 5, |clients| dearer(clients, 0.8));
+        let frame = Frame { function: function.to_owned(), module: module.to_owned() };
+        record.stacks[SPIN].frames.insert(0, frame);
+        let ledgers = analyse(&record).ledgers;
+        ledgers.iter().map(|ledger| ledger.yielding.map(|part| part.0)).collect::<Vec<_>>()
+    };
+    for (function, module) in [("__x64_sys_sched_yield", "[kernel]"), ("sched_yield", "libc.so.6")]
+    {
+        let [None, Some(part)] = yielding(function, module)[..] else { panic!("{function}") };
+        assert!((part - 0.4).abs() < 1e-9, "{part}");
+    }
+    assert_eq!(yielding("read", "libc.so.6"), [None, None]);
+}
+
+#[test]
 fn a_little_of_a_function_s_code_says_nothing_of_what_it_takes_more_for() {
     let mut record = empty(&[1, 2], 2);
     sweep(&mut record, 5, |clients| dearer(clients, 0.8));

@@ -389,6 +389,22 @@ fn a_herd_is_one_cause_with_the_lock_that_it_wants_back() {
     assert_eq!((wait.objects, wait.after_wake), (1, Some(Ratio(1.0))));
     let starved = let_go(&woken, 2.0, None);
     assert_eq!(starved.len(), 2, "most wait for what nobody gave: {starved:#?}");
+    let words = |causes: &[Cause]| -> Vec<_> {
+        let waits = causes.iter().filter_map(|cause| match &cause.evidence.charge {
+            Charge::Wait { wait } => Some((cause.kind, wait.herd, wait.after_wake)),
+            _ => None,
+        });
+        waits.collect()
+    };
+    let all = Some(Ratio(1.0));
+    assert!(words(&starved).contains(&(CauseKind::Thread, all, None)), "{starved:#?}");
+    let one_by_one = let_go(&woken, 20.0, None);
+    let quiet = words(&one_by_one);
+    assert_eq!(quiet.len(), 2, "{one_by_one:#?}");
+    assert!(
+        quiet.iter().all(|(_, herd, after)| (herd, after) == (&None, &None)),
+        "who is woken by one that has the lock waits for a moment: {one_by_one:#?}"
+    );
     let unasked = let_go(&["__lll_lock_wait", "pthread_mutex_lock"], 0.5, None);
     assert_eq!(unasked.len(), 2, "nobody was woken for the lock: {unasked:#?}");
     let named = let_go(&woken, 0.5, Some("app:latch"));

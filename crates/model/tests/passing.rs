@@ -4,11 +4,11 @@
 mod common;
 
 use common::{observed, simulated, waited_for};
-use kneepoint_model::calibrate::{Observed, ObservedLevel, Passing, calibrate};
+use kneepoint_model::calibrate::{Asked, Observed, ObservedLevel, Oracle, Passing, calibrate};
 use kneepoint_model::sweep::Simulated;
-use kneepoint_model::twin::Twin;
-use kneepoint_vocab::findings::LineKind;
-use kneepoint_vocab::{Ratio, Seconds};
+use kneepoint_model::twin::{Change, Twin};
+use kneepoint_vocab::findings::{LineKind, NoTwin};
+use kneepoint_vocab::{Level, Ratio, Seconds};
 
 /// To sleep and to wake takes longer than the lock is held: who spins is spared that.
 const SPUN: &str = r#"
@@ -66,4 +66,20 @@ fn waiters_that_spin_while_the_owner_runs_are_told_from_those_that_sleep() {
     let [own, real] = [twin.twin().expect("a twin"), real];
     let at = |twin: &Twin| simulated(twin, &[16])[0].throughput.0;
     assert!((at(&own) / at(&real) - 1.0).abs() < 0.1, "{} {}", at(&own), at(&real));
+}
+
+#[test]
+fn who_gives_up_its_core_in_an_operation_has_no_forecast_without_the_lock() {
+    let real = Twin::parse(SPUN).expect("valid");
+    let known = seen(&simulated(&real, &[1, 2, 4, 8]));
+    let part = Ratio(0.4);
+    let yields = Observed { yielding: Some(part), ..known };
+    let twin = calibrate(&yields, 3, 2).expect("calibrated");
+    let mut oracle = Oracle::new(&twin, 3, 2).expect("usable");
+    let mut ask =
+        |clients, cores, changes| oracle.ask(&Asked { level: Level { clients, cores }, changes });
+    let gone = || vec![Change::Without("table".to_owned())];
+    assert_eq!(ask(8, 2, gone()).unwrap_err(), NoTwin::Yields { part });
+    assert!(ask(8, 2, Vec::new()).is_ok(), "as it is, it was measured");
+    assert!(ask(2, 2, gone()).is_ok(), "nobody waits for a core");
 }

@@ -271,7 +271,7 @@ mod tests {
             ("github.com/them/it.(*Shop).Sell", 20, "…it.(*Shop).Sell"),
             ("java.util.Timer.run", 12, "…Timer.run"),
             ("extra CPU of 0.123456789", 20, "extra CPU of 0.…"),
-            ("std::a_name_of_many_letters", 12, "std::a_name…"),
+            ("std::a_name_of_many_letters", 12, "std::…"),
         ] {
             assert_eq!(shorten(name, room), expected, "{name}");
         }

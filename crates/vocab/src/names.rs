@@ -5,6 +5,7 @@ use crate::key::CauseKind;
 use crate::relief::Relief;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Names of functions. A *part* is looked for anywhere in a name, a *prefix* at its beginning, a
 /// *function* is a whole name.
@@ -71,6 +72,8 @@ impl Names {
         self.methods.libraries.extend_from_slice(&more.methods.libraries);
         first(&mut self.kind, &more.kind);
         self.c_library.modules.extend_from_slice(&more.c_library.modules);
+        self.c_library.own_work.extend_from_slice(&more.c_library.own_work);
+        self.c_library.calls.extend(more.c_library.calls.clone());
         first(&mut self.inside, &more.inside);
         first(&mut self.runtime, &more.runtime);
         first(&mut self.work, &more.work);
@@ -160,6 +163,10 @@ pub struct Kind {
 pub struct CLibrary {
     /// Prefixes of its modules.
     pub modules: Vec<String>,
+    /// Functions named like a system call that do work of their own.
+    pub own_work: Vec<String>,
+    /// System calls by the functions that make them under another name.
+    pub calls: BTreeMap<String, String>,
 }
 
 /// A lock inside a library.

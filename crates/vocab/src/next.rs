@@ -81,6 +81,12 @@ pub enum NoTwin {
         /// The fewest that keep the cores awake.
         from: u32,
     },
+    /// Threads give up their cores in an operation. What that costs, where a lock no longer keeps
+    /// others from running, is not known.
+    Yields {
+        /// The part of one operation's CPU that it is where nobody else runs.
+        part: Ratio,
+    },
     /// The twin's text, a change or the simulation of it is wrong; that says why.
     Failed {
         /// In its own words.

@@ -71,20 +71,52 @@ pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
     causes
 }
 
+/// Threads that a condition just let go wait for its lock for so much of what they waited for the
+/// condition, at least, where they are a herd: whoever wakes one that can go on, while holding the
+/// lock, makes it wait for a moment.
+const HERD_WAITS: f64 = 0.1;
+
 /// Says so at the condition whose threads, just let go, wait for the lock that they want back: both
-/// waits are in one function.
+/// waits are in one function. And says nothing at the lock where that is hardly worth a word.
 fn name_herds(causes: &mut [Cause]) {
-    let herds: Vec<(String, Ratio)> = causes
-        .iter()
-        .filter_map(|cause| match &cause.evidence.charge {
-            Charge::Wait { wait } => Some((cause.path.first()?.clone(), wait.after_wake?)),
-            _ => None,
+    let waits: Vec<Option<WaitIn>> = causes.iter().map(WaitIn::of).collect();
+    for (lock, its) in waits.iter().enumerate() {
+        let Some((its, share)) = its.as_ref().and_then(|wait| Some((wait, wait.after_wake?)))
+        else {
+            continue;
+        };
+        for (condition, of) in waits.iter().enumerate() {
+            let beside = |of: &&WaitIn| of.kind == CauseKind::Thread && of.function == its.function;
+            let Some(of) = of.as_ref().filter(beside) else { continue };
+            let herd = (its.blocked * share.0 >= HERD_WAITS * of.blocked).then_some(share);
+            if let Charge::Wait { wait } = &mut causes[condition].evidence.charge {
+                wait.herd = herd;
+            }
+            if let Charge::Wait { wait } = &mut causes[lock].evidence.charge {
+                wait.after_wake = herd;
+            }
+        }
+    }
+}
+
+/// What a cause says of waits in one function.
+struct WaitIn {
+    kind: CauseKind,
+    function: String,
+    /// Threads that wait, in the mean.
+    blocked: f64,
+    after_wake: Option<Ratio>,
+}
+
+impl WaitIn {
+    fn of(cause: &Cause) -> Option<Self> {
+        let Charge::Wait { wait } = &cause.evidence.charge else { return None };
+        Some(Self {
+            kind: cause.kind,
+            function: cause.path.first()?.clone(),
+            blocked: wait.rate.map_or(0.0, |rate| rate.0) * wait.mean.0,
+            after_wake: wait.after_wake,
         })
-        .collect();
-    for cause in causes.iter_mut().filter(|cause| cause.kind == CauseKind::Thread) {
-        let Charge::Wait { wait } = &mut cause.evidence.charge else { continue };
-        let own = herds.iter().find(|(function, _)| cause.path.first() == Some(function));
-        wait.herd = own.map(|(_, share)| *share);
     }
 }
 

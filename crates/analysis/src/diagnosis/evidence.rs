@@ -5,7 +5,7 @@ use crate::frames::names::{Catalogue, in_kernel, is_unnamed};
 use crate::frames::naming::{CONDITION, machinery, naming_frames, wants_back};
 use crate::frames::stacks::{Stacks, kernel_entry};
 use crate::ledgers::slices::{Functions, Slice};
-use crate::number::{count, quotient, seconds};
+use crate::number::{count, finite, quotient, seconds};
 use crate::waits::groups::Groups;
 use crate::waits::herd::LEAST_AFTER_WAKE;
 use crate::waits::seen::NEARLY_ALL;
@@ -185,6 +185,21 @@ impl<'a> Evidence<'a> {
         }
         let share = quotient(back, all);
         (share >= LEAST_AFTER_WAKE).then_some(Ratio(share))
+    }
+
+    /// The part of the CPU in which threads give up their cores, where it is a tenth or more.
+    pub(crate) fn yielding(&self) -> Option<Ratio> {
+        const LEAST: f64 = 0.1;
+        let (mut all, mut yields) = (0.0, 0.0);
+        for stack in self.chosen(|_, stack| stack.kind == StackKind::OnCpu) {
+            let weight = seconds(stack.weight);
+            all += weight;
+            if self.stacks.yields(stack.stack) {
+                yields += weight;
+            }
+        }
+        let share = quotient(yields, all);
+        (share >= LEAST).then_some(Ratio(finite(share)))
     }
 
     /// What share of the chosen stacks' weight does what.

@@ -58,6 +58,17 @@ impl Catalogue {
         begins(&frame.module, &self.0.c_library.modules)
     }
 
+    /// The system call that a function of the C library is for, e.g. `read` for `__libc_read`; none
+    /// where it does more than to make it.
+    pub(crate) fn wrapped_call(self, frame: &Frame) -> Option<&'static str> {
+        let library = &self.0.c_library;
+        let bare = frame.function.trim_start_matches("__GI_").trim_start_matches('_');
+        let name = bare.strip_prefix("libc_").unwrap_or(bare).trim_end_matches("_nocancel");
+        let name = library.calls.get(name).map_or(name, String::as_str);
+        let call = name.parse::<Sysno>().ok().filter(|_| self.in_c_library(frame))?.name();
+        (!is_one(call, &library.own_work)).then_some(call)
+    }
+
     /// Whether the function only starts a thread or passes on a call.
     pub(crate) fn is_scaffold(self, function: &str) -> bool {
         let bare = function.split('(').next().unwrap_or(function).trim_end();

@@ -66,9 +66,16 @@ impl<'a> Stacks<'a> {
     /// one.
     pub(crate) fn code(&self, id: StackId) -> CodeKind {
         let Some(record) = self.records.get(&id) else { return CodeKind::Other };
-        let calls = || record.frames.iter().filter(|frame| in_kernel(frame));
-        let yields = |frame: &Frame| self.known.system_call(&frame.function) == Some(YIELD);
-        if calls().any(yields) { CodeKind::Spin } else { record.code }
+        if self.yields(id) { CodeKind::Spin } else { record.code }
+    }
+
+    /// Whether a thread gives up its core there.
+    pub(crate) fn yields(&self, id: StackId) -> bool {
+        let in_call = |frame: &Frame| match in_kernel(frame) {
+            true => self.known.system_call(&frame.function) == Some(YIELD),
+            false => frame.function.trim_start_matches('_') == YIELD,
+        };
+        self.records.get(&id).is_some_and(|record| record.frames.iter().any(in_call))
     }
 
     /// Whether the stack reached the outermost frame, or one that begins a stack of its own.
@@ -103,11 +110,8 @@ pub(crate) struct Function {
 /// kernel's version. User time goes to the innermost user frame that is more than an operation on
 /// a word, but that of a runtime's own work to this work.
 pub(crate) fn function_of(known: Catalogue, frames: &[Frame]) -> Function {
-    let kernel: Vec<&str> =
-        frames.iter().filter(|f| in_kernel(f)).map(|f| f.function.as_str()).collect();
-    if !kernel.is_empty() {
-        let entry = kernel_entry(known, &kernel).to_owned();
-        let name = match known.kernel_work(&kernel) {
+    if let Some(entry) = way_in(known, frames).map(str::to_owned) {
+        let name = match known.kernel_work(&kernel_functions(frames)) {
             Some(work) if work.alone => Name::Kernel(work.name.clone()),
             Some(work) => Name::KernelWork { work: work.name.clone(), entry },
             None => Name::Kernel(entry),
@@ -138,6 +142,29 @@ fn in_lock(known: Catalogue, working: &Frame, frames: &[Frame]) -> Option<Name> 
     let caller = naming_frames(known, frames).into_iter().next()?;
     let named = begins_in_machinery(known, frames) && caller != working.function;
     named.then(|| Name::object(word, Place::In(caller)))
+}
+
+/// The way into the kernel of a stack that is in it, or in a function of the C library that only
+/// makes a call. A clock that cannot interrupt the kernel on its way out ticks in that function, as
+/// soon as it may: the time is the call's, as is that of entry and exit around it.
+pub(crate) fn way_in(known: Catalogue, frames: &[Frame]) -> Option<&str> {
+    let kernel = kernel_functions(frames);
+    let wrapped = || {
+        let mut user = frames.iter().filter(|frame| !in_kernel(frame));
+        known.wrapped_call(user.find(|frame| !known.is_primitive(&frame.function))?)
+    };
+    if kernel.is_empty() {
+        return wrapped();
+    }
+    match kernel_entry(known, &kernel) {
+        ENTRY_AND_EXIT => wrapped().or(Some(ENTRY_AND_EXIT)),
+        entry => Some(entry),
+    }
+}
+
+/// The functions of the kernel in a stack, innermost first.
+fn kernel_functions(frames: &[Frame]) -> Vec<&str> {
+    frames.iter().filter(|frame| in_kernel(frame)).map(|frame| frame.function.as_str()).collect()
 }
 
 /// The way into the kernel: a system call before a page fault before an interrupt, since a fault
@@ -201,6 +228,21 @@ mod tests {
         assert!(stacks.complete(StackId(0)));
         assert!(!stacks.complete(StackId(1)) && !stacks.ends_compiled(StackId(1)));
         assert!(!stacks.complete(StackId(2)) && stacks.ends_compiled(StackId(2)));
+    }
+
+    #[test]
+    fn time_in_a_function_that_only_makes_a_call_is_the_call_s() {
+        let of = |frames: &[(&str, &str)]| function_of(known(), &stack(frames)).name.to_string();
+        for wrapper in ["read", "__read", "__GI___libc_read", "__read_nocancel"] {
+            assert_eq!(of(&[(wrapper, "libc.so.6"), ("serve", "app")]), "kernel: read");
+        }
+        let leaves = [("do_syscall_64", KERNEL), ("__libc_recv", "libc.so.6"), ("serve", "app")];
+        assert_eq!(of(&leaves), "kernel: recvfrom");
+        let cancelled = [("__syscall_cancel", "libc.so.6"), ("write", "libc.so.6")];
+        assert_eq!(of(&cancelled), "kernel: write");
+        assert_eq!(of(&[("read", "app"), ("serve", "app")]), "read");
+        assert_eq!(of(&[("clock_gettime", "[vdso]"), ("serve", "app")]), "clock_gettime");
+        assert_eq!(of(&[("memcpy", "libc.so.6"), ("serve", "app")]), "memcpy");
     }
 
     #[test]

@@ -24,7 +24,7 @@
 
 use crate::frames::names::{Catalogue, ENTRY_AND_EXIT, PREEMPTION, in_kernel};
 use crate::frames::naming::{begins_in_machinery, is_interrupted, naming_frames, wakes_by_manager};
-use crate::frames::stacks::{Function, Stacks, function_of, kernel_entry};
+use crate::frames::stacks::{Function, Stacks, function_of, way_in};
 use crate::number::{count, seconds};
 use crate::waits::groups::Groups;
 use crate::waits::held::Held;
@@ -157,7 +157,7 @@ impl WaitWork {
         if let Some(group) = groups.spun_for(frames) {
             return Some(Some(group));
         }
-        let entry = entry(self.known, frames)?;
+        let entry = way_in(self.known, frames)?.to_owned();
         if entry == FUTEX || self.is_rescheduled(frames) {
             return self.futex.map(Some);
         }
@@ -226,7 +226,7 @@ impl Seen {
             machinery_caller(stacks.known, frames).filter(|_| is_futex(key.reason))
         {
             *self.callers.entry(caller).or_default().entry(whose).or_default() += weight;
-        } else if let Some(entry) = entry(stacks.known, frames)
+        } else if let Some(entry) = way_in(stacks.known, frames).map(str::to_owned)
             && let Some(name) = naming_frames(stacks.known, frames).into_iter().next()
         {
             *self.sites.entry((entry, name)).or_default().entry(whose).or_default() += weight;
@@ -263,7 +263,7 @@ fn spinning(known: Catalogue, frames: &[Frame]) -> Option<Function> {
         entry == ENTRY_AND_EXIT
             && called.is_some_and(|frame| frame.function.trim_start_matches('_') == YIELD)
     };
-    let yields = entry(known, frames).is_some_and(|entry| entry == YIELD || in_call(&entry));
+    let yields = way_in(known, frames).is_some_and(|entry| entry == YIELD || in_call(entry));
     let name = naming_frames(known, frames).into_iter().next().filter(|_| yields)?;
     Some(Function { kind: LineKind::ExtraCpu, name: Name::Own(name), lock: None })
 }
@@ -272,20 +272,13 @@ fn spinning(known: Catalogue, frames: &[Frame]) -> Option<Function> {
 /// nothing below it but a futex call, or the way into one and out of it, where who was woken may
 /// take the core.
 fn machinery_caller(known: Catalogue, frames: &[Frame]) -> Option<String> {
-    let no_other_call = |entry: String| {
-        known.is_waiting_call(&entry) || entry == ENTRY_AND_EXIT || entry == PREEMPTION
+    let no_other_call = |entry: &str| {
+        known.is_waiting_call(entry) || entry == ENTRY_AND_EXIT || entry == PREEMPTION
     };
-    let in_futex = entry(known, frames).is_none_or(no_other_call);
+    let in_futex = way_in(known, frames).is_none_or(no_other_call);
     let begins = in_futex && begins_in_machinery(known, frames);
     let caller = begins.then(|| naming_frames(known, frames).into_iter().next()).flatten();
     caller.filter(|caller| !known.is_plumbing(caller))
-}
-
-/// The way into the kernel, where the stack is in it.
-fn entry(known: Catalogue, frames: &[Frame]) -> Option<String> {
-    let kernel: Vec<&str> =
-        frames.iter().filter(|frame| in_kernel(frame)).map(|f| f.function.as_str()).collect();
-    (!kernel.is_empty()).then(|| kernel_entry(known, &kernel).to_owned())
 }
 
 #[cfg(test)]

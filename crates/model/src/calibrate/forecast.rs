@@ -243,7 +243,8 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// Whether a level lies near enough to what was measured, and what crowding costs there is known.
+/// Whether a level lies near enough to what was measured, and what crowding and giving up cores
+/// cost there is known.
 fn near(seen: &Observed, asked: &Asked) -> Result<(), NoTwin> {
     let Level { clients, cores } = asked.level;
     let (most, measured) = (seen.most(), seen.cores);
@@ -259,7 +260,13 @@ fn near(seen: &Observed, asked: &Asked) -> Result<(), NoTwin> {
     if most <= measured && clients > cores {
         return Err(NoTwin::NoCrowd { cores: measured });
     }
-    Ok(())
+    let frees = |change: &Change| !matches!(change, Change::Speed(_) | Change::Uncrowded);
+    match seen.yielding {
+        Some(part) if clients > cores && asked.changes.iter().any(frees) => {
+            Err(NoTwin::Yields { part })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Changes as the twin understands them, and a better guess where locks go and nothing is known of

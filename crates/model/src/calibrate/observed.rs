@@ -69,6 +69,8 @@ pub struct Observed {
     pub delay: Seconds,
     /// The fewest clients of these levels, where fewer leave cores asleep.
     pub awake: Option<u32>,
+    /// The part of an operation's CPU in which threads give up their cores, at the fewest clients.
+    pub yielding: Option<Ratio>,
     /// The same run with what is waited for taken as something else than locks that whoever comes
     /// next takes, in the order in which they are tried.
     pub others: Vec<Observed>,
@@ -279,6 +281,7 @@ impl Observed {
             round_trips: generated.then_some(trips.round()),
             delay: Seconds(lines.map(|line| line.per_operation.value.0).sum()),
             awake: None,
+            yielding: pairs.first().and_then(|(_, ledger)| ledger.yielding),
             others: Vec::new(),
             levels,
         })

@@ -41,6 +41,7 @@ pub(crate) fn observed(levels: Vec<ObservedLevel>, lock: ObservedLock) -> Observ
         cpu: Vec::new(),
         delay: Seconds(0.0),
         awake: None,
+        yielding: None,
         others: Vec::new(),
     }
 }

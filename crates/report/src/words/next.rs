@@ -1,6 +1,6 @@
 //! What next: changes tried on the run's twin, in words.
 
-use crate::number;
+use crate::number::{self, sentence};
 use kneepoint_vocab::findings::{Altered, Estimate, NoTwin, TwinForecast, Undetermined};
 use kneepoint_vocab::{PerSecond, Ratio};
 
@@ -13,7 +13,7 @@ pub(crate) fn altered(change: &Altered) -> String {
         }
         Altered::Split { lock, parts } => format!("{lock} split in {parts}"),
         Altered::Queued { lock } => format!("{lock} as an MCS lock"),
-        Altered::Saved { cause } => format!("without the CPU of {cause}"),
+        Altered::Saved { cause } => format!("without CPU in {cause}"),
         Altered::Faster { factor } => format!("cores {} as fast", number::plain_factor(*factor)),
         Altered::Cores { cores } => super::counted(*cores, "core"),
     }
@@ -72,6 +72,11 @@ pub(crate) fn no_twin(why: &NoTwin) -> String {
         NoTwin::Asleep { clients, from } => format!(
             "with {} cores sleep between operations, which no twin knows: ask for {from} or more",
             number::counted(*clients, "client")
+        ),
+        NoTwin::Yields { part } => format!(
+            "threads give up their cores (sched_yield) for {} of an operation's CPU; what that \
+             costs once the lock no longer keeps others from running is not known",
+            sentence::percent(*part)
         ),
         NoTwin::Failed { why } => why.clone(),
     }

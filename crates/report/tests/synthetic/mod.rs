@@ -225,6 +225,7 @@ fn ledgers() -> Vec<LevelLedger> {
             level: level(clients),
             core: core(index, x),
             thread: thread(index, clients, x),
+            yielding: None,
         })
         .collect()
 }
