@@ -4,10 +4,12 @@
 mod common;
 
 use common::{observed, simulated, waited_for};
-use kneepoint_model::calibrate::{Asked, Observed, ObservedLevel, Oracle, Passing, calibrate};
+use kneepoint_model::calibrate::{
+    Asked, Observed, ObservedLevel, Oracle, Passing, calibrate, experiments,
+};
 use kneepoint_model::sweep::Simulated;
 use kneepoint_model::twin::{Change, Twin};
-use kneepoint_vocab::findings::{LineKind, NoTwin};
+use kneepoint_vocab::findings::{Altered, LineKind, NoTwin, WhatIf};
 use kneepoint_vocab::{Level, Ratio, Seconds};
 
 /// To sleep and to wake takes longer than the lock is held: who spins is spared that.
@@ -82,4 +84,8 @@ fn who_gives_up_its_core_in_an_operation_has_no_forecast_without_the_lock() {
     assert_eq!(ask(8, 2, gone()).unwrap_err(), NoTwin::Yields { part });
     assert!(ask(8, 2, Vec::new()).is_ok(), "as it is, it was measured");
     assert!(ask(2, 2, gone()).is_ok(), "nobody waits for a core");
+    let known = experiments(&mut oracle, 8).expect("the rest is known");
+    let of_locks =
+        |it: &WhatIf| !matches!(it.change, Altered::Faster { .. } | Altered::Cores { .. });
+    assert!(!known.is_empty() && !known.iter().any(of_locks), "{known:?}");
 }

@@ -3,7 +3,7 @@
 mod synthetic;
 
 use kneepoint_report::{export, html, json, terminal, text};
-use kneepoint_vocab::findings::{Bottleneck, Verdict};
+use kneepoint_vocab::findings::{Bottleneck, Next, Undetermined, Verdict};
 use kneepoint_vocab::{Cores, Estimate, Findings, Level, Proven, Ratio, VariantRole};
 
 #[test]
@@ -193,6 +193,15 @@ fn overhead_is_throughput() {
     (findings.noise.pairs, findings.noise.floor) = (2, Ratio(1.27));
     let reported = terminal::render(&findings, 200, false);
     assert!(reported.contains("A/A of 2 pairs"), "two tell next to nothing: {reported}");
+}
+
+#[test]
+fn what_a_lock_less_brings_is_not_determined_where_threads_give_up_their_cores() {
+    let open = vec![Undetermined::Yields { part: Ratio(0.87) }];
+    let next = Some(Next { open, ..Next::default() });
+    let reported = terminal::render(&Findings { next, ..synthetic::findings() }, 80, false);
+    let reason = "not determined: what a lock less brings: threads give up their cores";
+    assert!(reported.contains(reason) && reported.contains("for 87 %"), "{reported}");
 }
 
 /// What did not help is part of the story, and the rows of the ledger are the whole machine.

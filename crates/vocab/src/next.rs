@@ -103,7 +103,7 @@ impl NoTwin {
 }
 
 /// What the measured levels do not determine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum Undetermined {
     /// How long an idle core takes to begin.
@@ -112,6 +112,11 @@ pub enum Undetermined {
     Asleep {
         /// The fewest that keep them awake.
         from: u32,
+    },
+    /// What a lock less brings, where threads give up their cores in an operation.
+    Yields {
+        /// The part of one operation's CPU that it is where nobody else runs.
+        part: Ratio,
     },
     /// How often an operation visits its locks.
     Visits,

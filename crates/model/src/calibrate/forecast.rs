@@ -11,7 +11,9 @@ use super::library::Library;
 use super::observed::{CpuCause, Observed};
 use crate::sim::{Replicated, Settings, replicate, seed_of};
 use crate::twin::{Change, LockType, Twin, Wanted};
-use kneepoint_vocab::findings::{Altered, Estimate, Next, NoTwin, TwinForecast, WhatIf};
+use kneepoint_vocab::findings::{
+    Altered, Estimate, Next, NoTwin, TwinForecast, Undetermined, WhatIf,
+};
 use kneepoint_vocab::{Findings, Level, PerSecond, Ratio};
 use std::collections::BTreeMap;
 
@@ -303,7 +305,8 @@ fn as_understood(seen: &Observed, asked: &[Change]) -> (Vec<Change>, Option<Vec<
 }
 
 /// What the twin says to the usual cures at a level: each lock gone, split, of another kind, the
-/// CPU of a cause saved; faster and more cores. Greatest gain first.
+/// CPU of a cause saved; faster and more cores. Greatest gain first. Without those that nothing is
+/// known of, since threads give up their cores.
 ///
 /// # Errors
 /// As [`Oracle::ask`].
@@ -335,7 +338,10 @@ pub fn experiments(oracle: &mut Oracle<'_>, clients: u32) -> Result<Vec<WhatIf>,
     }
     let mut all = Vec::new();
     for change in wanted {
-        let forecast = oracle.ask_change(&change, clients)?;
+        let forecast = match oracle.ask_change(&change, clients) {
+            Err(NoTwin::Yields { .. }) => continue,
+            answer => answer?,
+        };
         let first_cause = match &change {
             Altered::Without { lock: name } | Altered::Saved { cause: name } => {
                 seen.first_cause.as_ref() == Some(name)
@@ -410,7 +416,9 @@ fn answered(findings: &Findings, workers: usize) -> Result<Next, NoTwin> {
             Err(other) => return Err(other),
         }
     }
-    let Calibrated { error, residuals, open, .. } = twin;
+    let Calibrated { error, residuals, mut open, .. } = twin;
+    let yielding = seen.yielding.filter(|_| !seen.locks.is_empty());
+    open.extend(yielding.map(|part| Undetermined::Yields { part }));
     Ok(Next { why_not: None, error, residuals, what_if, levels, open })
 }
 

@@ -29,6 +29,14 @@ pub(super) fn lines(findings: &Findings, width: usize) -> Vec<Line> {
     let mut lines = vec![Line::new(Style::Bold, "What next").plain(&heading(findings, next))];
     let cause = next.what_if.iter().find(|it| it.first_cause);
     lines.extend(cause.map(|it| tried(it, width)));
+    let yields = |it: &&Undetermined| cause.is_none() && matches!(it, Undetermined::Yields { .. });
+    if let Some(open) = next.open.iter().find(yields) {
+        let said = wrap(
+            &format!("not determined: {}", words::undetermined(open)),
+            width.saturating_sub(2),
+        );
+        lines.extend(said.iter().map(|line| Line::new(Style::Faint, &format!("  {line}"))));
+    }
     if let Some(twice) = next.levels.first() {
         let change = Altered::Cores { cores: twice.level.cores };
         let clients = twice.level.clients;

@@ -73,13 +73,17 @@ pub(crate) fn no_twin(why: &NoTwin) -> String {
             "with {} cores sleep between operations, which no twin knows: ask for {from} or more",
             number::counted(*clients, "client")
         ),
-        NoTwin::Yields { part } => format!(
-            "threads give up their cores (sched_yield) for {} of an operation's CPU; what that \
-             costs once the lock no longer keeps others from running is not known",
-            sentence::percent(*part)
-        ),
+        NoTwin::Yields { part } => yields(*part),
         NoTwin::Failed { why } => why.clone(),
     }
+}
+
+fn yields(part: Ratio) -> String {
+    format!(
+        "threads give up their cores (sched_yield) for {} of an operation's CPU, and what that \
+         costs once no lock keeps others from running is not known",
+        sentence::percent(part)
+    )
 }
 
 /// What the measured levels do not determine, and which would.
@@ -91,6 +95,7 @@ pub(crate) fn undetermined(what: &Undetermined) -> String {
         Undetermined::Asleep { from } => {
             format!("throughput of fewer than {from} clients, which leave cores asleep")
         }
+        Undetermined::Yields { part } => format!("what a lock less brings: {}", yields(*part)),
         Undetermined::Visits => {
             "visits of an operation to its locks; a level between those measured would".to_owned()
         }
