@@ -304,17 +304,24 @@ fn idle_that_was_charged_handed_over_and_shared_out_is_kept_apart() {
     close(idle.unused.value.0, 0.0);
     let shared_out = |one: &CaveatReason| {
         matches!(one, CaveatReason::IdleSharedOut { share, level }
-            if (share.0 - 0.25).abs() < 1e-6 && level.clients == 2)
+            if (share.0 - 0.6).abs() < 1e-6 && level.clients == 2)
     };
     assert!(!says(&findings, |one| matches!(one, CaveatReason::IdleSharedOut { .. })));
-    let mut record = empty(&[1, 2], 2);
-    sweep(&mut record, 5, |clients| match clients {
-        1 => locked(1),
-        _ => Cell { idle_lock: 0.8, idle_uncharged: 0.5, ..locked(2) },
-    });
-    let findings = analyse(&record);
-    assert!((at(&findings).spread.value.0 - 0.5).abs() < 1e-6, "{:?}", at(&findings));
-    assert!(says(&findings, shared_out), "{:?}", findings.caveats);
+    let with = |idle_lock: f64, idle_uncharged: f64| {
+        let mut record = empty(&[1, 2], 2);
+        sweep(&mut record, 5, |clients| match clients {
+            1 => locked(1),
+            _ => Cell { idle_lock, idle_uncharged, ..locked(2) },
+        });
+        let findings = analyse(&record);
+        let spread = at(&findings).spread.value.0;
+        assert!((spread - idle_uncharged).abs() < 1e-6, "{:?}", at(&findings));
+        findings
+    };
+    let hardly_charged = with(0.1, 1.2);
+    assert!(says(&hardly_charged, shared_out), "{:?}", hardly_charged.caveats);
+    let alike = with(0.8, 0.5);
+    assert!(!says(&alike, |one| matches!(one, CaveatReason::IdleSharedOut { .. })), "as charged");
 }
 
 /// Threads that compute, of which one core has all; each may run on so many.

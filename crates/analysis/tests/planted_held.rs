@@ -316,11 +316,16 @@ fn a_place_where_waiters_for_any_primitive_wait_names_none() {
 /// Causes where clients wait for a mutex which threads in `back` want, and so many times as long
 /// for its condition; both are in a variable, where it has a name.
 fn let_go(back: &[&str], times: f64, name: Option<&str>) -> Vec<Cause> {
+    let_go_in(&[("join", "app"), ("main", "app")], back, times, name)
+}
+
+/// The same in these functions.
+fn let_go_in(within: &[(&str, &str)], back: &[&str], times: f64, name: Option<&str>) -> Vec<Cause> {
     const MUTEX: u32 = 2;
     const CONDITION: u32 = 3;
     let of_library = |list: &[&str]| -> Vec<Frame> {
         let library: Vec<(&str, &str)> = list.iter().map(|name| (*name, "libc.so.6")).collect();
-        [frames(&library), frames(&[("join", "app"), ("main", "app")])].concat()
+        [frames(&library), frames(within)].concat()
     };
     let mut record = empty(&[1, 4], 4);
     record.stacks[MUTEX as usize].frames = of_library(back);
@@ -410,4 +415,16 @@ fn a_herd_is_one_cause_with_the_lock_that_it_wants_back() {
     let named = let_go(&woken, 0.5, Some("app:latch"));
     assert_eq!((named.len(), named[0].kind), (1, CauseKind::Lock), "{named:#?}");
     assert_eq!(named[0].name.to_string(), "condition app:latch", "its threads wait for that");
+}
+
+/// Who waits for the condition of a runtime's lock waits for the lock: nobody was let go in vain.
+#[test]
+fn a_runtime_s_lock_made_of_a_condition_is_no_herd() {
+    let woken = ["__lll_lock_wait", "__pthread_mutex_cond_lock", "__pthread_cond_wait"];
+    let take = [("take_gil", "python3"), ("_PyEval_EvalFrameDefault", "python3")];
+    let locks = let_go_in(&take, &woken, 20.0, None);
+    assert_eq!(locks.len(), 1, "{locks:#?}");
+    assert_eq!(locks[0].name.to_string(), "Python interpreter lock (take_gil)");
+    let Charge::Wait { wait } = &locks[0].evidence.charge else { panic!("{locks:#?}") };
+    assert_eq!((wait.herd, wait.after_wake), (None, None));
 }

@@ -6,6 +6,13 @@
 
 #define SPIN_FLAG 1
 
+/* linux/futex.h */
+#define FUTEX_LOCK_PI 6
+#define FUTEX_LOCK_PI2 13
+#define FUTEX_PRIVATE 128
+#define FUTEX_CLOCK 256
+#define FUTEX_TID 0x3fffffff
+
 /* The open file of a descriptor; 0 where there is none. */
 static __always_inline struct file *file_of_fd(struct task_struct *p, u32 fd)
 {
@@ -59,11 +66,17 @@ static __always_inline u8 reason_of_fd(struct task_struct *p, u32 fd)
 	return R_FILE;
 }
 
-/* What the thread that the futex word's owner field names is doing. */
-static __always_inline u8 holder_of(struct control *c, u64 word)
+/* What the thread is doing that has the lock: the word of one that passes priority on names it
+ * itself, by the kernel's rules, else the C library's owner field beside the word does. */
+static __always_inline u8 holder_of(struct control *c, u64 word, u32 op)
 {
-	u32 owner = 0;
-	if (bpf_probe_read_user(&owner, sizeof owner, (void *)(word + 8)) || !owner)
+	u32 command = op & ~(FUTEX_PRIVATE | FUTEX_CLOCK), owner = 0;
+	int passes_on = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2;
+	if (bpf_probe_read_user(&owner, sizeof owner, (void *)(passes_on ? word : word + 8)))
+		return H_UNKNOWN;
+	if (passes_on)
+		owner &= FUTEX_TID;
+	if (!owner)
 		return H_UNKNOWN;
 	struct thread *h = find(c, owner);
 	if (!h)
@@ -87,7 +100,7 @@ static __always_inline void futex_wait(struct control *c, struct thread *t, stru
 	t->reason = R_FUTEX;
 	t->object = g->di;
 	t->op = ((u16)g->si & 0x3fff) | (g->r10 ? OP_TIMED : 0);
-	t->holder = is_current ? holder_of(c, g->di) : H_UNKNOWN;
+	t->holder = is_current ? holder_of(c, g->di, g->si) : H_UNKNOWN;
 }
 
 static __always_inline void by_call(struct control *c, struct task_struct *p, struct thread *t,

@@ -16,7 +16,7 @@ use leftovers::Machine;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_rig-test-server");
 const WINDOW: Nanos = Nanos::from_millis(300);
@@ -208,6 +208,26 @@ fn who_waits_for_its_workers_is_no_client() {
     let mut looks = (0..50).map(|_| system.settled_clients(2).unwrap());
     let reported = looks.any(|now| now.len() == 2 && !now.contains(&shell));
     assert!(reported, "the workers are not told from {shell}, at first {first:?}");
+    drop(system);
+    stage.clean();
+}
+
+/// What a program does alone before its clients begin is no part of their window.
+#[test]
+fn what_is_done_before_the_clients_begin_is_left_out() {
+    let alone = Duration::from_millis(400);
+    let stage = Stage::new();
+    let run = "sleep 0.4; for i in $(seq {clients}); do (sleep 0.4; :) & done; wait; echo did 90";
+    let settings = [("run", run), ("shell", "yes"), ("operations", "did ([0-9]+)")];
+    let mut system = stage.started(&settings).unwrap();
+    let begun = Instant::now();
+    system.begin(&Drive::new(4, Nanos::from_millis(8000))).unwrap();
+    assert!(begun.elapsed() >= alone, "begun after {:?}", begun.elapsed());
+    system.mark().unwrap();
+    let output = system.finish().unwrap();
+    let whole = begun.elapsed();
+    let over = Duration::from_nanos(output.counted_over.0);
+    assert!(over + alone * 9 / 10 < whole, "counted over {over:?} of {whole:?}");
     drop(system);
     stage.clean();
 }

@@ -19,6 +19,9 @@ pub struct IdleAccount {
     /// Charged to nobody, and shared out over what was blocked or runnable meanwhile: the weakest
     /// part.
     pub spread: Estimate<Cores>,
+    /// The part of that which went elsewhere than what was charged; all of it where hardly anything
+    /// was charged.
+    pub doubtful: Estimate<Cores>,
     /// Cores that so few clients did not ask for.
     pub unused: Estimate<Cores>,
 }

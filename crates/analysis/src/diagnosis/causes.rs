@@ -14,6 +14,7 @@ use crate::ledgers::slices::{Functions, Slice};
 use crate::number::{finite, quotient, tally};
 use crate::quality::collector::completeness;
 use crate::waits::groups::Groups;
+use crate::waits::herd::HERD_WAITS;
 use kneepoint_vocab::findings::{
     Cause, CauseEvidence, CauseKind, Charge, CodeShare, Confined, HolderState, Name, Place,
     WaitEvidence, WaitWork,
@@ -70,11 +71,6 @@ pub(crate) fn causes(context: &Context<'_>, losses: &[Loss]) -> Vec<Cause> {
     name_herds(&mut causes);
     causes
 }
-
-/// Threads that a condition just let go wait for its lock for so much of what they waited for the
-/// condition, at least, where they are a herd: whoever wakes one that can go on, while holding the
-/// lock, makes it wait for a moment.
-const HERD_WAITS: f64 = 0.1;
 
 /// Says so at the condition whose threads, just let go, wait for the lock that they want back: both
 /// waits are in one function. And says nothing at the lock where that is hardly worth a word.

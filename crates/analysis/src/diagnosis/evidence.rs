@@ -7,7 +7,7 @@ use crate::frames::stacks::{Stacks, kernel_entry};
 use crate::ledgers::slices::{Functions, Slice};
 use crate::number::{count, finite, quotient, seconds};
 use crate::waits::groups::Groups;
-use crate::waits::herd::LEAST_AFTER_WAKE;
+use crate::waits::herd::{HERD_WAITS, LEAST_AFTER_WAKE};
 use crate::waits::seen::NEARLY_ALL;
 use kneepoint_vocab::findings::{FlameNode, HolderState, WokenBy};
 use kneepoint_vocab::units::{Cores, Ratio};
@@ -166,16 +166,18 @@ impl<'a> Evidence<'a> {
     }
 
     /// The share of the waits for a lock, without those for a condition that belongs to it, by
-    /// threads that the condition had just let go. None where it is small.
+    /// threads that the condition had just let go. None where it is small, beside those or beside
+    /// what is waited for the condition.
     pub(crate) fn after_wake(
         &self,
         choose: impl Fn(&TrialRecord, &StackWeight) -> bool,
     ) -> Option<Ratio> {
-        let (mut all, mut back) = (0.0, 0.0);
+        let (mut all, mut back, mut condition) = (0.0, 0.0, 0.0);
         let known = self.stacks.known;
         for stack in self.chosen(choose) {
             let (frames, weight) = (self.stacks.frames(stack.stack), seconds(stack.weight));
             if machinery(known, frames) == CONDITION {
+                condition += weight;
                 continue;
             }
             all += weight;
@@ -184,7 +186,7 @@ impl<'a> Evidence<'a> {
             }
         }
         let share = quotient(back, all);
-        (share >= LEAST_AFTER_WAKE).then_some(Ratio(share))
+        (share >= LEAST_AFTER_WAKE && back >= HERD_WAITS * condition).then_some(Ratio(share))
     }
 
     /// The part of the CPU in which threads give up their cores, where it is a tenth or more.

@@ -114,7 +114,9 @@ fn bare(frame: &Frame) -> &str {
 fn runtime_without_names(known: Catalogue, frames: &[Frame]) -> Option<&'static str> {
     let mut user = frames.iter().filter(|frame| !in_kernel(frame)).peekable();
     let mut called = None;
-    while let Some(frame) = user.next_if(|frame| known.in_c_library(frame)) {
+    // A runtime may call it by a function of its own, which it exports.
+    let waits = |frame: &&&Frame| known.in_c_library(frame) || known.is_plumbing(bare(frame));
+    while let Some(frame) = user.next_if(|frame| waits(&frame)) {
         called = Some(frame);
     }
     called.filter(|frame| known.is_plumbing(bare(frame)))?;
@@ -529,6 +531,13 @@ mod tests {
         assert_eq!(runtime_without_names(known(), &stack(&work)), None);
         let another = naming_frames(known(), &by("PyThread_acquire_lock_timed"));
         assert_eq!(another[0], "work", "no other lock of the runtime is it");
+        let ruby = [
+            ("pthread_cond_wait", "libc.so.6"),
+            ("rb_native_cond_wait", "libruby-3.1.so.3.1.2"),
+            ("libruby-3.1.so.3.1.2+0x210fd0", "libruby-3.1.so.3.1.2"),
+            ("rb_threadptr_execute_interrupts", "libruby-3.1.so.3.1.2"),
+        ];
+        assert_eq!(naming_frames(known(), &stack(&ruby))[0], "Ruby interpreter lock");
     }
 
     #[test]

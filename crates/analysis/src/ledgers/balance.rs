@@ -97,7 +97,12 @@ pub(crate) struct Ways {
     pub(crate) handed_over: f64,
     /// Charged to nobody, and split over what was blocked or runnable meanwhile.
     pub(crate) spread: f64,
+    /// The part of that which went elsewhere than what was charged.
+    pub(crate) doubtful: f64,
 }
+
+/// With less charged than this part of what is shared out, that agrees with nothing.
+const ENOUGH_CHARGED: f64 = 0.25;
 
 impl Balance {
     pub(crate) fn of(row: &Row, reference: &Reference, level: Level) -> Self {
@@ -186,6 +191,7 @@ fn split_idle(row: &Row, level: Level) -> Idle {
     }
     uncharged -= serial;
     let (to_waits, to_scheduler) = (groups.iter().sum::<f64>() + no_request, scheduler);
+    let by_charges = [&groups[..], &[no_request, scheduler]].concat();
     let waiting: f64 = row.blocked.iter().sum::<f64>() + row.no_request + row.runnable;
     let mut spread = uncharged;
     if waiting > 0.0 {
@@ -198,6 +204,8 @@ fn split_idle(row: &Row, level: Level) -> Idle {
         unused += uncharged;
         spread = 0.0;
     }
+    let after = [&groups[..], &[no_request, scheduler]].concat();
+    let doubtful = spread * unlike(&by_charges, &after);
     let whole = scheduler;
     hand_over(row, &mut groups, &mut scheduler);
     let from_outer = behind::pass_on(row, &mut groups);
@@ -209,8 +217,21 @@ fn split_idle(row: &Row, level: Level) -> Idle {
         charged: charged * known,
         handed_over: handed_over * known,
         spread: spread + (charged + handed_over) * (1.0 - known),
+        doubtful: doubtful * known + (spread + charged + handed_over) * (1.0 - known),
     };
     Idle { unused, no_request, groups, from_outer, scheduler, ways }
+}
+
+/// The part of what is shared out that went elsewhere than what was charged before: half the sum of
+/// the differences of shares, the distance of total variation.
+fn unlike(charged: &[f64], after: &[f64]) -> f64 {
+    let spread: Vec<f64> = after.iter().zip(charged).map(|(all, own)| all - own).collect();
+    let [own, more]: [f64; 2] = [charged.iter().sum(), spread.iter().sum()];
+    if own < ENOUGH_CHARGED * more {
+        return 1.0;
+    }
+    let apart = |(one, other): (&f64, &f64)| (quotient(*one, own) - quotient(*other, more)).abs();
+    charged.iter().zip(&spread).map(apart).sum::<f64>() / 2.0
 }
 
 /// Where no client is known the rest is like what was charged, if anything was.
@@ -254,6 +275,23 @@ mod tests {
         let idle = split_idle(&row, level(1, 2));
         assert!((idle.unused - 1.0).abs() < 1e-12);
         assert!((idle.groups[0] - 0.3).abs() < 1e-12, "{:?}", idle.groups);
+    }
+
+    #[test]
+    fn what_is_shared_out_as_it_was_charged_is_not_in_doubt() {
+        let of = |charged: [f64; 2], blocked: [f64; 2]| {
+            let (charged, blocked) = (charged.to_vec(), blocked.to_vec());
+            let row = Row { cores: 2.0, idle: 1.6, charged, blocked, ..Row::default() };
+            split_idle(&row, level(4, 2)).ways
+        };
+        let alike = of([0.8, 0.0], [3.0, 0.0]);
+        assert!((alike.spread - 0.8).abs() < 1e-12 && alike.doubtful.abs() < 1e-12, "{alike:?}");
+        let in_part = of([0.8, 0.0], [3.0, 1.0]);
+        assert!((in_part.doubtful - 0.2).abs() < 1e-12, "{in_part:?}");
+        let elsewhere = of([0.8, 0.0], [0.0, 3.0]);
+        assert!((elsewhere.doubtful - 0.8).abs() < 1e-12, "{elsewhere:?}");
+        let hardly = of([0.1, 0.0], [3.0, 0.0]);
+        assert!((hardly.doubtful - hardly.spread).abs() < 1e-12, "{hardly:?}");
     }
 
     #[test]
@@ -334,7 +372,8 @@ mod tests {
             let placed = idle.unused + idle.no_request + idle.scheduler + groups;
             prop_assert!((placed - row.idle).abs() < 1e-9, "{placed} of {}", row.idle);
             prop_assert!(idle.groups.iter().all(|group| *group >= 0.0));
-            let Ways { charged, handed_over, spread } = idle.ways;
+            let Ways { charged, handed_over, spread, doubtful } = idle.ways;
+            prop_assert!((-1e-9..=spread + 1e-9).contains(&doubtful), "{doubtful} of {spread}");
             let ways = idle.unused + charged + handed_over + spread;
             let lacking = row.idle - ways;
             prop_assert!(lacking.abs() < 1e-9, "{ways} of {}", row.idle);

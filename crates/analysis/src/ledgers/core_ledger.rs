@@ -186,6 +186,7 @@ pub(crate) fn core_ledger(
             charged: accounts.estimate(account, |_, b| b.ways.charged),
             handed_over: accounts.estimate(account, |_, b| b.ways.handed_over),
             spread: accounts.estimate(account, |_, b| b.ways.spread),
+            doubtful: accounts.estimate(account, |_, b| b.ways.doubtful),
             unused: accounts.estimate(account, |_, b| b.unused),
         }),
         demand: accounts.estimate(account, |row, _| row.demand()),

@@ -349,7 +349,8 @@ fn odd(drawn: &Drawn<'_>, caveats: &mut Caveats) {
 }
 
 /// Idle time that is charged to no wait is shared out over what was blocked meanwhile, which may be
-/// the wrong thing where any was. The unprivileged collector shares out all of it, and says so.
+/// the wrong thing where that is another than what was charged. The unprivileged collector shares
+/// out all of it, and says so.
 fn shared_out(drawn: &Drawn<'_>, ledger: &LevelLedger, caveats: &mut Caveats) {
     let Some(idle) = &ledger.core.idle else { return };
     let lines = ledger.core.lines.iter().filter(|line| line.kind.is_idle());
@@ -359,7 +360,7 @@ fn shared_out(drawn: &Drawn<'_>, ledger: &LevelLedger, caveats: &mut Caveats) {
         [ready, blocked].map(|lines| lines.iter().map(|line| line.cores.value.0).sum::<f64>());
     // Beside threads that are ready to run nothing is guessed.
     let guessed = quotient(blocked, ready + blocked);
-    let part = guessed * quotient(idle.spread.value.0, ledger.core.total.0);
+    let part = guessed * quotient(idle.doubtful.value.0, ledger.core.total.0);
     if part > SHARED_OUT && drawn.collector.tier == Some(Tier::Full) {
         let reason = CaveatReason::IdleSharedOut { share: Ratio(part), level: drawn.focus };
         caveats.add(Severity::Warning, 0.5 * part, reason);

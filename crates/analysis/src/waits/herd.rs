@@ -17,6 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// So much of a lock's waits are by threads that a condition just let go, where they are a herd.
 pub(crate) const LEAST_AFTER_WAKE: f64 = 0.25;
 
+/// Threads that a condition just let go wait for its lock for so much of what they waited for the
+/// condition, at least, where they are a herd: whoever wakes one that can go on, while holding the
+/// lock, makes it wait for a moment.
+pub(crate) const HERD_WAITS: f64 = 0.1;
+
 /// What is known of one lock or condition: seconds of waits, and of stacks that stand for them.
 #[derive(Default)]
 struct Waited {

@@ -11,7 +11,7 @@ struct Fault(&'static str, &'static str, &'static str, &'static str);
 /// A fault has to show within so many events.
 const EVENTS: u64 = 400_000;
 
-const FAULTS: [Fault; 26] = [
+const FAULTS: [Fault; 27] = [
     Fault(
         "a wait ends when the thread runs again",
         "account.h",
@@ -130,7 +130,13 @@ const FAULTS: [Fault; 26] = [
         "count(N_MISSED_WAKE);",
     ),
     Fault("any poll is one for its first descriptor", "reason.h", "g->si == 1", "g->si >= 1"),
-    Fault("the owner of a lock is read elsewhere", "reason.h", "(word + 8)", "(word + 4)"),
+    Fault(
+        "the owner of a lock is read elsewhere",
+        "reason.h",
+        "word : word + 8",
+        "word : word + 4",
+    ),
+    Fault("an owner is read with flags", "reason.h", "owner &= FUTEX_TID;", ""),
     Fault("a call has another number", "reason.h", "case 61: case 247:", "case 61: case 246:"),
     Fault("a missed end of a lock leaves it held", "threads.bpf.c", "depth - 2;", "depth - 1;"),
 ];

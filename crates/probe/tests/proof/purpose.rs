@@ -72,6 +72,18 @@ fn word(words: &[u32; 64], address: u64) -> Option<u32> {
     words.get(place).copied()
 }
 
+/// Who has the lock of a word: where it passes priority on it says so itself, beside flags, else
+/// the third word from it does.
+fn owner(words: &[u32; 64], address: u64, operation: u32) -> Option<u32> {
+    const PRIVATE_AND_CLOCK: u32 = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u32;
+    match (operation & !PRIVATE_AND_CLOCK) as i32 {
+        libc::FUTEX_LOCK_PI | libc::FUTEX_LOCK_PI2 => {
+            word(words, address).map(|word| word & libc::FUTEX_TID_MASK)
+        }
+        _ => word(words, address + 8),
+    }
+}
+
 /// What the wait of a thread is for; none where it goes on with a call that is not known any more.
 ///
 /// `whose` are its process, the words of its memory, and whether it is seen to begin the wait.
@@ -115,7 +127,7 @@ fn by_call(
         libc::SYS_futex => {
             let timed = if fourth == 0 { 0 } else { OP_TIMED };
             let op = (second & 0x3fff) as u16 | timed;
-            let owner = word(words, first + 8).filter(|owner| seen && *owner != 0);
+            let owner = owner(words, first, second as u32).filter(|owner| seen && *owner != 0);
             let holder = match owner.and_then(state_of) {
                 Some(State::Running) => 1,
                 Some(State::Woken | State::Preempted) => 2,

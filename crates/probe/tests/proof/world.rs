@@ -271,11 +271,14 @@ impl World {
             }
             85..=90 => {
                 let word = self.random.below(64) as u8;
-                let value = match self.random.below(4) {
+                let tid = self.tasks[self.random.below(self.tasks.len() as u64) as usize].tid;
+                let value = match self.random.below(5) {
                     0 => 0,
                     1 => self.random.below(10) as u32,
                     2 => u32::MAX - 3,
-                    _ => self.tasks[self.random.below(self.tasks.len() as u64) as usize].tid,
+                    // Somebody waits for it.
+                    3 => tid | 1 << 31,
+                    _ => tid,
                 };
                 self.put(cpu, What::Word { word, value });
             }

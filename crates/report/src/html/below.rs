@@ -52,7 +52,7 @@ pub(super) fn strip(findings: &Findings, axis: Axis) -> Vec<(String, String, Str
         let value = number::plain_percent(ledger.core.unaccounted);
         strip.push(of("unaccounted", value, "what it could not place, of all cores"));
         if let Some(part) = words::shared_out(&ledger.core) {
-            let meaning = "of all cores: charged to no wait, split over what was blocked";
+            let meaning = "of all cores: charged to no wait, and split unlike what was charged";
             strip.push(of("idle shared out", number::plain_percent(part), meaning));
         }
     }

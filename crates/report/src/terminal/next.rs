@@ -5,7 +5,7 @@ use super::line::{Line, Style, wrap};
 use crate::text;
 use crate::words::next as words;
 use kneepoint_vocab::Findings;
-use kneepoint_vocab::findings::{Altered, Next, NoTwin, Undetermined, WhatIf};
+use kneepoint_vocab::findings::{Altered, Next, NoTwin, TwinForecast, Undetermined};
 
 /// Why a run has no twin, or its twin no answer, in one line.
 #[must_use]
@@ -28,7 +28,14 @@ pub(super) fn lines(findings: &Findings, width: usize) -> Vec<Line> {
     }
     let mut lines = vec![Line::new(Style::Bold, "What next").plain(&heading(findings, next))];
     let cause = next.what_if.iter().find(|it| it.first_cause);
-    lines.extend(cause.map(|it| tried(it, width)));
+    let twice = next.levels.first().map(|twice| {
+        let change = Altered::Cores { cores: twice.level.cores };
+        (format!("{} at {} clients", words::altered(&change), twice.level.clients), twice)
+    });
+    let tried = cause.map(|it| (words::altered(&it.change), &it.forecast));
+    let names = tried.iter().chain(&twice).map(|(name, _)| text::columns(name));
+    let room = names.max().unwrap_or(0).min(width.saturating_sub(FIGURES).max(12));
+    lines.extend(tried.map(|(name, it)| line(&name, it, room)));
     let yields = |it: &&Undetermined| cause.is_none() && matches!(it, Undetermined::Yields { .. });
     if let Some(open) = next.open.iter().find(yields) {
         let said = wrap(
@@ -37,12 +44,7 @@ pub(super) fn lines(findings: &Findings, width: usize) -> Vec<Line> {
         );
         lines.extend(said.iter().map(|line| Line::new(Style::Faint, &format!("  {line}"))));
     }
-    if let Some(twice) = next.levels.first() {
-        let change = Altered::Cores { cores: twice.level.cores };
-        let clients = twice.level.clients;
-        let name = format!("{} at {clients} clients", words::altered(&change));
-        lines.push(line(&name, &words::ratio(twice), &words::throughput(twice).value, width));
-    }
+    lines.extend(twice.map(|(name, it)| line(&name, it, room)));
     lines
 }
 
@@ -51,16 +53,15 @@ fn heading(findings: &Findings, next: &Next) -> String {
     format!(" at {} clients, by a twin that is {off} off (90 % intervals)", findings.focus.clients)
 }
 
-fn tried(it: &WhatIf, width: usize) -> Line {
-    let there = words::throughput(&it.forecast).value;
-    line(&words::altered(&it.change), &words::ratio(&it.forecast), &there, width)
-}
+/// Columns beside a name: in front of it, between it and its figures, and for these.
+const FIGURES: usize = 40;
 
-fn line(name: &str, ratio: &crate::number::Shown, to: &str, width: usize) -> Line {
-    let room = width * 3 / 8 - 1;
+/// A change, of a name of at most `room` columns, and what it brings.
+fn line(name: &str, forecast: &TwinForecast, room: usize) -> Line {
+    let (ratio, to) = (words::ratio(forecast), words::throughput(forecast).value);
     let name = text::shorten(&text::disarm(name), room);
     Line::new(Style::Plain, &format!("  {name}"))
-        .to(room + 3)
+        .to(room + 4)
         .then(Style::Bold, &text::pad(&ratio.value, 7))
         .plain(&text::pad(&ratio.interval, 15))
         .then(Style::Faint, &format!("to {to}/s"))

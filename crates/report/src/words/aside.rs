@@ -76,10 +76,11 @@ pub(crate) fn idle_account(idle: &IdleAccount) -> String {
     )
 }
 
-/// The part of all cores that idled and was shared out: the weakest part of a core ledger.
+/// The part of all cores that idled and was shared out, as far as it went elsewhere than what was
+/// charged: the weakest part of a core ledger.
 pub(crate) fn shared_out(core: &CoreLedger) -> Option<Ratio> {
     let idle = core.idle.as_ref().filter(|_| core.total.get() > 0.0)?;
-    Some(Ratio(idle.spread.value.get() / core.total.get()))
+    Some(Ratio(idle.doubtful.value.get() / core.total.get()))
 }
 
 #[cfg(test)]
@@ -127,6 +128,7 @@ mod tests {
             charged: Estimate::of(0.61, 0.5, 0.7),
             handed_over: Estimate::of(0.2, 0.1, 0.3),
             spread: Estimate::of(0.04, 0.0, 0.1),
+            doubtful: Estimate::of(0.03, 0.0, 0.1),
             unused: Estimate::of(0.0, 0.0, 0.0),
         };
         let said = idle_account(&idle);
@@ -142,7 +144,7 @@ mod tests {
             demand: Estimate::of(1.0, 1.0, 1.0),
             demand_reference: Seconds(1.0),
         };
-        assert_eq!(shared_out(&core), Some(Ratio(0.02)));
+        assert_eq!(shared_out(&core), Some(Ratio(0.015)));
         assert_eq!(shared_out(&CoreLedger { idle: None, ..core }), None);
     }
 

@@ -291,7 +291,7 @@ fn left_open(ledger: &str, share: Ratio, level: Level) -> String {
 fn shared_out(share: Ratio, level: Level) -> String {
     format!(
         "{} of all cores idled at {} for waits that could not be determined; that part is shared \
-         out over what was blocked meanwhile, and causes are less sure by it.",
+         out over what was blocked meanwhile, unlike the rest, and causes are less sure by it.",
         sentence::percent(share),
         clients(level)
     )

@@ -3,6 +3,7 @@
 //! Each slice is one run of the command with the level's number of clients. What it did in that
 //! run is read from what it prints, or is a fixed amount of work over the time that it took.
 
+mod beginning;
 mod counter;
 mod counting;
 mod figure;
@@ -28,6 +29,7 @@ use crate::process::{Process, Program, reported};
 use crate::scheduling::Scheduling;
 use crate::search_path::{SearchPath, is_executable};
 use anyhow::{Context as _, anyhow, bail, ensure};
+use beginning::Awaited;
 use counter::Count;
 use instance::Instance;
 use kneepoint_vocab::{Clients, Nanos, Proof, VariantId};
@@ -186,6 +188,11 @@ struct Run {
     process: Process,
     ended: JoinHandle<Instant>,
     marked: bool,
+    clients: u32,
+    /// How long it was told to take.
+    told: Duration,
+    /// How long after its start its clients began, where that was seen.
+    begun: Option<Duration>,
 }
 
 impl Commanded {
@@ -204,6 +211,25 @@ impl Commanded {
             ..self.instance.program("the command", words, &self.settings)
         }
         .spawn(&self.instance.undo)
+    }
+
+    fn watched(&self, drive: &Drive) -> anyhow::Result<(Process, JoinHandle<Instant>)> {
+        let process = self.spawn(drive)?;
+        let ended = working::watch(&process)?;
+        Ok((process, ended))
+    }
+
+    /// Waits until the clients of a run work, where they live in it and not all of it counts.
+    fn await_clients(&self, process: &mut Process, drive: &Drive) -> Awaited {
+        if self.instance.server.is_some() || self.settings.counting.needs_the_end() {
+            return Awaited::Unseen;
+        }
+        let lasts = match self.settings.until_stopped {
+            // It may be told to take much longer.
+            true => Duration::from_nanos(drive.lasts.0),
+            false => self.instance.told(drive),
+        };
+        self.settings.beginning.wait(process, drive.clients, lasts)
     }
 
     /// What can be read back of a variant: its server, and the command, which is run for that for
@@ -259,12 +285,13 @@ impl Commanded {
     }
 
     fn output(&mut self, run: Run) -> anyhow::Result<SliceOutput> {
-        let Run { process, ended, .. } = run;
-        let begun = process.begun();
+        let Run { process, ended, clients, told, begun, .. } = run;
         let ended = ended.join().map_err(|_| anyhow!("{NAME}: nobody saw it end"))?;
+        let wall = ended.saturating_duration_since(process.begun());
+        self.settings.beginning.took(clients, wall, told);
+        let clients = beginning::from_its_clients(wall, begun);
         let (printed, complained) = (process.printed()?, process.complained()?);
-        let wall = ended.saturating_duration_since(begun);
-        let counted = self.settings.counting.count(&printed, &complained, wall);
+        let counted = self.settings.counting.count(&printed, &complained, wall, clients);
         let counting::Run { counted: (operations, counted_over), by, latency } =
             counted.map_err(|why| anyhow!("{NAME}: {why}{}", process.tail()))?;
         match self.counted_by.replace(by) {
@@ -325,9 +352,18 @@ impl System for Commanded {
             let lasts = Duration::from_nanos(drive.lasts.0);
             count.prepare(&self.instance, lasts, &drive.cpus.generator)?;
         }
-        let process = self.spawn(drive)?;
-        let ended = working::watch(&process)?;
-        let run = self.run.insert(Run { process, ended, marked: false });
+        let (mut process, mut ended) = self.watched(drive)?;
+        let begun = match self.await_clients(&mut process, drive) {
+            Awaited::Begun(begun) => Some(begun),
+            Awaited::Unseen => None,
+            Awaited::Over => {
+                // It is short, so that nothing can be waited for.
+                (process, ended) = self.watched(drive)?;
+                None
+            }
+        };
+        let (clients, told) = (drive.clients, self.instance.told(drive));
+        let run = self.run.insert(Run { process, ended, marked: false, clients, told, begun });
         let workers = working::workers(&mut run.process, drive.clients);
         if let Err(error) = self.working() {
             self.run = None;
@@ -373,6 +409,9 @@ impl System for Commanded {
     }
 
     fn close(&mut self) -> anyhow::Result<()> {
+        if let Some(run) = self.run.as_mut().filter(|_| self.instance.server.is_none()) {
+            self.settings.beginning.count(&mut run.process, run.clients);
+        }
         match &mut self.count {
             Some(count) if self.run.is_some() => count.close(&self.instance),
             _ => Ok(()),

@@ -58,7 +58,9 @@ impl Counting {
             Self::Operations { elapsed: Some(_), .. } => {
                 "operations and seconds that it prints".to_owned()
             }
-            Self::Operations { .. } => "operations that it prints, over its run".to_owned(),
+            Self::Operations { .. } => {
+                "operations that it prints, over its clients' run".to_owned()
+            }
             Self::Json(pointer) => format!("operations/s at {pointer} of its JSON"),
             Self::Work(work) => format!("{work} operations a run, over its run"),
             Self::Counter(counter) => {
@@ -72,7 +74,8 @@ impl Counting {
         matches!(self, Self::Work(_))
     }
 
-    /// The operations of a run that took `wall`.
+    /// The operations of a run that took `wall`, and whose clients worked for the last `clients` of
+    /// that.
     ///
     /// # Errors
     /// What is wrong with what it printed.
@@ -81,6 +84,7 @@ impl Counting {
         printed: &str,
         complained: &str,
         wall: Duration,
+        clients: Duration,
     ) -> Result<Run, String> {
         let texts = [printed, complained];
         let counted = match self {
@@ -96,7 +100,7 @@ impl Counting {
             Self::Operations { count, elapsed } => {
                 let seconds = match elapsed {
                     Some(pattern) => pattern.find(&texts)?,
-                    None => wall.as_secs_f64(),
+                    None => clients.as_secs_f64(),
                 };
                 over(count.find(&texts)?, seconds)
             }
@@ -164,7 +168,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn count(counting: &Counting, printed: &str) -> Result<Counted, String> {
-        counting.count(printed, "", SECOND).map(|run| run.counted)
+        counting.count(printed, "", SECOND, SECOND).map(|run| run.counted)
     }
 
     #[test]
@@ -177,6 +181,8 @@ mod tests {
         assert_eq!(count(&both, "did 30 in 0.5"), Ok((30, Nanos(500_000_000))));
         let only = Counting::Operations { count: pattern("did ([0-9]+)"), elapsed: None };
         assert_eq!(count(&only, "did 30"), Ok((30, Nanos(1_000_000_000))));
+        let half = only.count("did 30", "", SECOND, SECOND / 2).unwrap();
+        assert_eq!(half.counted, (30, Nanos(500_000_000)));
         let json = Counting::Json("/a/0/r".to_owned());
         assert_eq!(count(&json, "# x\n{\"a\":[{\"r\":12}]}\n# y").unwrap().0, 12);
         assert_eq!(count(&json, "{\"a\":[{\"r\":\"12.0\"}]}").unwrap().0, 12);

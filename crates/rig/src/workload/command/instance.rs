@@ -193,6 +193,15 @@ impl Instance {
             0 => placement::allowed().len(),
             own => own,
         };
+        let mut values = self.values.clone();
+        values.insert("{clients}", drive.clients.to_string());
+        values.insert("{cores}", cores.to_string());
+        values.insert("{seconds}", self.told(drive).as_secs().to_string());
+        values
+    }
+
+    /// How long the command is told to run in a slice, whole seconds.
+    pub(super) fn told(&self, drive: &Drive) -> Duration {
         let looks = working::look(drive.clients) + working::longest_look(drive.clients);
         let mut lasts = Duration::from_nanos(drive.lasts.0) + looks;
         if self.settings.counter().is_some() {
@@ -200,11 +209,7 @@ impl Instance {
             lasts = lasts * 4 + COUNTED_LONGER;
         }
         let seconds = lasts.as_secs() + u64::from(lasts.subsec_nanos() > 0);
-        let mut values = self.values.clone();
-        values.insert("{clients}", drive.clients.to_string());
-        values.insert("{cores}", cores.to_string());
-        values.insert("{seconds}", seconds.max(1).to_string());
-        values
+        Duration::from_secs(seconds.max(1))
     }
 
     /// Whether the server is still there, where there is one.

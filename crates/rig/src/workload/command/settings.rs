@@ -1,6 +1,7 @@
 //! The settings of a command, read and checked as a whole.
 
 use super::NAME;
+use super::beginning::Beginning;
 use super::counting::{Counter, Counting};
 use super::figure::Pattern;
 use super::line::Line;
@@ -34,6 +35,8 @@ pub(super) struct Settings {
     pub(super) directory: Option<PathBuf>,
     pub(super) environment: Variables,
     pub(super) counting: Counting,
+    /// What its runs have shown, of all its starts.
+    pub(super) beginning: Beginning,
 }
 
 impl Settings {
@@ -77,6 +80,7 @@ impl Settings {
             ready: texts.hook("ready", &texts.ready, &["{seconds}"])?,
             conclude: texts.hook("conclude", &texts.conclude, &["{seconds}"])?,
             counting: texts.counting()?,
+            beginning: Beginning::default(),
             ready_within: texts.ready_within_s.unwrap_or(READY_WITHIN),
             timeout: texts.patience_s.unwrap_or(TIMEOUT),
             until_stopped: texts.until == Until::Stopped || texts.counter.is_some(),

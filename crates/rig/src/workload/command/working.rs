@@ -82,16 +82,19 @@ pub(super) fn workers(process: &mut Process, clients: u32) -> Vec<u32> {
 
 /// A thread that used CPU between two looks.
 #[derive(Clone, Copy, Debug)]
-struct Task {
+pub(super) struct Task {
     tid: u32,
     /// CPU, ns.
-    used: u64,
+    pub(super) used: u64,
     /// Times that it got a core.
     turns: u64,
 }
 
 /// Threads that used CPU between two looks, the oldest first.
-fn used_since(before: &BTreeMap<u32, SchedStat>, after: &BTreeMap<u32, SchedStat>) -> Vec<Task> {
+pub(super) fn used_since(
+    before: &BTreeMap<u32, SchedStat>,
+    after: &BTreeMap<u32, SchedStat>,
+) -> Vec<Task> {
     let used = |(tid, now): (&u32, &SchedStat)| {
         let since = now.since(before.get(tid).copied().unwrap_or_default());
         let task = Task { tid: *tid, used: since.running, turns: since.slices };
@@ -174,7 +177,7 @@ fn unlikeness(tasks: &[Task]) -> f64 {
 }
 
 /// What every thread of a family did so far.
-fn running(root: u32) -> BTreeMap<u32, SchedStat> {
+pub(super) fn running(root: u32) -> BTreeMap<u32, SchedStat> {
     let counts = tasks::counts(&tasks::family(&[root]));
     counts.into_iter().map(|(tid, (_, counted))| (tid, counted)).collect()
 }
