@@ -1,7 +1,7 @@
 //! What next: changes tried on the run's twin, in words.
 
 use crate::number::{self, sentence};
-use kneepoint_vocab::findings::{Altered, Estimate, NoTwin, TwinForecast, Undetermined};
+use kneepoint_vocab::findings::{Altered, Estimate, Name, NoTwin, TwinForecast, Undetermined};
 use kneepoint_vocab::{PerSecond, Ratio};
 
 /// A change.
@@ -13,6 +13,9 @@ pub(crate) fn altered(change: &Altered) -> String {
         }
         Altered::Split { lock, parts } => format!("{lock} split in {parts}"),
         Altered::Queued { lock } => format!("{lock} as an MCS lock"),
+        Altered::Saved { cause } if *cause == Name::AllFunctions.to_string() => {
+            "operations at their least CPU".to_owned()
+        }
         Altered::Saved { cause } => format!("without CPU in {cause}"),
         Altered::Faster { factor } => format!("cores {} as fast", number::plain_factor(*factor)),
         Altered::Cores { cores } => super::counted(*cores, "core"),
@@ -103,5 +106,17 @@ pub(crate) fn undetermined(what: &Undetermined) -> String {
             "time under {lock}; levels between {low} and {most} clients, or {} would",
             2 * most
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_is_said_by_its_cause() {
+        let saved = |name: Name| altered(&Altered::Saved { cause: name.to_string() });
+        assert_eq!(saved(Name::Own("join".to_owned())), "without CPU in join");
+        assert_eq!(saved(Name::AllFunctions), "operations at their least CPU");
     }
 }
