@@ -153,6 +153,7 @@ fn nested(behind: u64) -> Vec<Cause> {
                 kind: StackKind::OffCpu,
                 stack: inner,
                 wait: Some(key.clone()),
+                role: None,
                 weight: blocked,
                 count: 10,
             }),

@@ -121,7 +121,7 @@ fn a_little_of_a_function_s_code_says_nothing_of_what_it_takes_more_for() {
         let fact = |stack, weight| {
             let kind = StackKind::OnCpu;
             let weight = Nanos(weight);
-            Fact::Stack(StackWeight { kind, stack, wait: None, weight, count: 1 })
+            Fact::Stack(StackWeight { kind, stack, wait: None, role: None, weight, count: 1 })
         };
         trial.facts.push(fact(id, 115_000_000));
     }
@@ -309,6 +309,7 @@ fn threads_of_a_library_are_named_by_who_ends_their_waits() {
             kind: StackKind::Waker,
             stack: ender,
             wait: Some(common::key(object)),
+            role: None,
             weight: Nanos(9),
             count: 9,
         }));

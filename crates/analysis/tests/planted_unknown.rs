@@ -152,11 +152,42 @@ fn beside_a_sleeper(function: &str, role: ThreadRole) -> RunRecord {
             kind: StackKind::OffCpu,
             stack: StackId(9),
             wait: Some(timer.clone()),
+            role: None,
             weight: Nanos(990_000_000),
             count: 10,
         }));
     }
     record
+}
+
+/// Who sleeps all the time beside the clients gives what they wait for no name.
+#[test]
+fn clients_give_a_sleep_its_name() {
+    let mut record = beside_a_sleeper("poll_for_turn", ThreadRole::Client);
+    let id = StackId(11);
+    let sleeps = record.stacks.iter().find(|stack| stack.id == StackId(9)).unwrap();
+    let mut main = StackRecord { id, ..sleeps.clone() };
+    main.frames[1].function = "wait_for_the_end".to_owned();
+    record.stacks.push(main);
+    let is_of_timer = |stack: &StackWeight| {
+        stack.wait.as_ref().is_some_and(|key| key.reason == WaitReason::Timer)
+    };
+    for trial in &mut record.trials {
+        let mut beside = Vec::new();
+        for fact in &mut trial.facts {
+            let Fact::Stack(stack) = fact else { continue };
+            if is_of_timer(stack) {
+                stack.role = Some(ThreadRole::Client);
+                let (role, weight) = (Some(ThreadRole::Other), Nanos(3 * stack.weight.0));
+                beside.push(Fact::Stack(StackWeight { stack: id, role, weight, ..stack.clone() }));
+            }
+        }
+        trial.facts.extend(beside);
+    }
+    let names: Vec<String> =
+        analyse(&record).causes.iter().map(|cause| cause.name.to_string()).collect();
+    assert!(names.iter().any(|name| name == "sleep in poll_for_turn"), "{names:?}");
+    assert!(names.iter().all(|name| !name.contains("wait_for_the_end")), "{names:?}");
 }
 
 #[test]
@@ -221,7 +252,8 @@ fn sleeping_tasks(at_once: bool, shown_by: Option<WaitReason>) -> RunRecord {
             }));
             let weight = Nanos::from_millis(900);
             let (kind, wait) = (StackKind::OffCpu, Some(key.clone()));
-            let own = StackWeight { kind, stack: StackId(id), wait, weight, count: 10 };
+            let (role, stack) = (None, StackId(id));
+            let own = StackWeight { kind, stack, wait, role, weight, count: 10 };
             trial.facts.push(Fact::Stack(own));
         }
         let woken = match shown_by {
@@ -231,7 +263,8 @@ fn sleeping_tasks(at_once: bool, shown_by: Option<WaitReason>) -> RunRecord {
         };
         if woken.is_some() {
             let (kind, weight) = (StackKind::Waker, Nanos::from_millis(450));
-            let waker = StackWeight { kind, stack: StackId(9), wait: woken, weight, count: 10 };
+            let (role, stack, wait) = (None, StackId(9), woken);
+            let waker = StackWeight { kind, stack, wait, role, weight, count: 10 };
             trial.facts.push(Fact::Stack(waker));
         }
     }

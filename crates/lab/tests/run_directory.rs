@@ -94,6 +94,7 @@ fn trial(block: u32) -> TrialRecord {
                 kind: StackKind::OnCpu,
                 stack: StackId(block),
                 wait: None,
+                role: None,
                 weight: Nanos(7),
                 count: 1,
             }),

@@ -284,6 +284,9 @@ pub struct StackWeight {
     pub stack: StackId,
     /// For [`StackKind::OffCpu`] and [`StackKind::Waker`]: the wait.
     pub wait: Option<WaitKey>,
+    /// For [`StackKind::OffCpu`]: who waits; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<ThreadRole>,
     /// Estimated thread-time.
     pub weight: Nanos,
     /// Stacks taken.

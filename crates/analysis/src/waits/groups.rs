@@ -219,7 +219,12 @@ impl Notes {
                     let shown = Machinery::User(LOCK);
                     self.seen.entry(node).or_default().vote(shown, names, weight);
                 }
-                self.of(trial, key).vote_of_user(known, frames, weight);
+                let node = Node::of(&self.objects, trial, key);
+                // All sleeps are one thing, whoever sleeps: clients give it its name.
+                let aside = stack.role == Some(ThreadRole::Other)
+                    && matches!(node, Node::Reason { reason: WaitReason::Timer, .. });
+                let weight = if aside { ASIDE * weight } else { weight };
+                self.seen.entry(node).or_default().vote_of_user(known, frames, weight);
             }
             (StackKind::Waker, Some(key)) => self.of(trial, key).ender(known, frames, weight),
             (StackKind::OnCpu, _) => {
@@ -233,6 +238,8 @@ impl Notes {
     }
 }
 
+/// What the stack of a thread that serves no client counts of one that does.
+const ASIDE: f64 = 1e-3;
 /// The frame in the key of a lock that nothing names.
 const UNNAMED: &str = "unnamed";
 /// Conditions that are called by what is made of them, or what they are made of.

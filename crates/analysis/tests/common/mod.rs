@@ -159,6 +159,7 @@ pub(crate) fn facts(clients: u32, cell: &Cell, object: u64) -> Vec<Fact> {
             kind: StackKind::OffCpu,
             stack: StackId(cell.lock_stack),
             wait: Some(key(object)),
+            role: None,
             weight: nanos(cell.blocked),
             count: 10,
         }));
@@ -168,6 +169,7 @@ pub(crate) fn facts(clients: u32, cell: &Cell, object: u64) -> Vec<Fact> {
             kind: StackKind::OnCpu,
             stack: StackId(*stack),
             wait: None,
+            role: None,
             weight: nanos(*weight),
             count: 10,
         }));

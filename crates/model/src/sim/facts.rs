@@ -28,6 +28,7 @@ pub fn facts(twin: &Compiled, account: &Account) -> Vec<Fact> {
                 kind: StackKind::OnCpu,
                 stack: StackId(stack),
                 wait: None,
+                role: None,
                 weight: nanos(ticks),
                 count: 1,
             }));

@@ -95,18 +95,20 @@ pub(crate) fn weights(
             orphans += 1;
             continue;
         };
-        let (kind, share) = match mark.kind {
-            BLOCK => (StackKind::OffCpu, 1.0),
-            _ => (StackKind::Waker, wakers_share.max(1e-6)),
+        let (kind, role, share) = match mark.kind {
+            BLOCK => (StackKind::OffCpu, Some(role_of(wait.role.into())), 1.0),
+            _ => (StackKind::Waker, None, wakers_share.max(1e-6)),
         };
-        let entry = sums.entry((kind, mark.stack, wait_key(wait, objects))).or_insert((0.0, 0));
+        let key = (kind, mark.stack, wait_key(wait, objects), role);
+        let entry = sums.entry(key).or_insert((0.0, 0));
         entry.0 += stands_for(mark, *blocked) / share;
         entry.1 += 1;
     }
-    let weight = |((kind, stack, wait), (weight, count)): ((_, _, _), (f64, u64))| StackWeight {
+    let weight = |((kind, stack, wait, role), (weight, count)): (_, (f64, u64))| StackWeight {
         kind,
         stack,
         wait: Some(wait),
+        role,
         weight: Nanos(weight as u64),
         count,
     };
@@ -197,6 +199,7 @@ pub(crate) fn on_cpu(counts: &BTreeMap<StackId, u64>, running: Nanos) -> Vec<Sta
         kind: StackKind::OnCpu,
         stack: *stack,
         wait: None,
+        role: None,
         weight: Nanos(share(*count).unwrap_or(u64::MAX)),
         count: *count,
     };
