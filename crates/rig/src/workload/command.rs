@@ -289,9 +289,9 @@ impl Commanded {
         let ended = ended.join().map_err(|_| anyhow!("{NAME}: nobody saw it end"))?;
         let wall = ended.saturating_duration_since(process.begun());
         self.settings.beginning.took(clients, wall, told);
-        let clients = beginning::from_its_clients(wall, begun);
+        let worked = beginning::from_its_clients(wall, begun);
         let (printed, complained) = (process.printed()?, process.complained()?);
-        let counted = self.settings.counting.count(&printed, &complained, wall, clients);
+        let counted = self.settings.counting.count(&printed, &complained, wall, worked);
         let counting::Run { counted: (operations, counted_over), by, latency } =
             counted.map_err(|why| anyhow!("{NAME}: {why}{}", process.tail()))?;
         match self.counted_by.replace(by) {
@@ -409,7 +409,9 @@ impl System for Commanded {
     }
 
     fn close(&mut self) -> anyhow::Result<()> {
-        if let Some(run) = self.run.as_mut().filter(|_| self.instance.server.is_none()) {
+        if let Some(run) = self.run.as_mut().filter(|_| self.instance.server.is_none())
+            && run.process.ended().is_none()
+        {
             self.settings.beginning.count(&mut run.process, run.clients);
         }
         match &mut self.count {

@@ -74,8 +74,7 @@ impl Counting {
         matches!(self, Self::Work(_))
     }
 
-    /// The operations of a run that took `wall`, and whose clients worked for the last `clients` of
-    /// that.
+    /// The operations of a run that took `wall`, and whose clients worked for `worked` of that.
     ///
     /// # Errors
     /// What is wrong with what it printed.
@@ -84,7 +83,7 @@ impl Counting {
         printed: &str,
         complained: &str,
         wall: Duration,
-        clients: Duration,
+        worked: Duration,
     ) -> Result<Run, String> {
         let texts = [printed, complained];
         let counted = match self {
@@ -100,7 +99,7 @@ impl Counting {
             Self::Operations { count, elapsed } => {
                 let seconds = match elapsed {
                     Some(pattern) => pattern.find(&texts)?,
-                    None => clients.as_secs_f64(),
+                    None => worked.as_secs_f64(),
                 };
                 over(count.find(&texts)?, seconds)
             }

@@ -208,6 +208,8 @@ impl Clients {
     /// # Errors
     /// sysbench or the server died, an operation failed, or the counts disagree.
     pub(super) fn halt(&mut self, instance: &mut Instance) -> anyhow::Result<SliceOutput> {
+        // Clients of a server that is gone may wait for it for long.
+        instance.alive()?;
         let closed = self.window.close();
         self.window.counts().stop(self.slice.clients)?;
         self.await_gates(instance)?;
